@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * winnow: run GGUF models on llama.cpp with a compressed KV cache.
+ *
+ *     model   weights, tokenizer and chat template of one GGUF file
+ *     engine  a llama.cpp context whose attention has been replaced by Winnow's, plus the page pool
+ *     session one text: its tokens' entries per layer and KV head; cheap to fork (copy on write)
+ *
+ * The usual way:
+ *
+ *     wn_model_open -> wn_engine_create -> wn_session_create
+ *     wn_session_observe   says which policy will compress, and how long the prompt is
+ *     wn_session_feed      the prompt, exactly
+ *     wn_session_compress  now the session needs a fraction of the memory
+ *     wn_sampler_pick, wn_session_feed one token, and so on
+ *
+ * Sessions of one engine are used by one thread at a time; engines are independent. A model outlives its engines,
+ * an engine its sessions. Free functions accept NULL. The library never prints, exits or aborts on input; what
+ * llama.cpp logs at error level becomes part of the error's message.
+ */
+#ifndef WINNOW_H
+#define WINNOW_H
+
+#include "winnow_core.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct wn_model;
+struct wn_engine;
+struct wn_session;
+struct wn_sampler;
+
+const char *wn_version(void); /* "0.1.0" */
+
+/* ---- model -------------------------------------------------------------------------------------------- */
+
+/*
+ * Opens a GGUF file after checking it. WN_E_IO, WN_E_FORMAT (not GGUF, truncated, ...), WN_E_MODEL (an architecture
+ * that cannot be served, with its name and the reason), WN_E_BACKEND.
+ */
+wn_status wn_model_open(const char *path, struct wn_model **out, struct wn_error *err);
+void wn_model_free(struct wn_model *model);
+
+struct wn_model_info {
+    const char *architecture; /* "llama", "qwen3", ...; owned by the model */
+    const char *description;  /* llama.cpp's, for example "llama 135M Q4_1"; owned by the model */
+    int64_t n_ctx_train;      /* tokens */
+    int64_t n_params;
+    int64_t file_bytes;
+    int n_layers;
+    int n_vocab;
+    bool has_chat_template; /* one that can be applied; without it prompts are plain text */
+};
+void wn_model_info(const struct wn_model *model, struct wn_model_info *out);
+
+/* A list of token ids, owned by the caller; free with wn_tokens_free. */
+struct wn_tokens {
+    int32_t *id;
+    int64_t n;
+};
+void wn_tokens_free(struct wn_tokens *tokens);
+
+/*
+ * Tokenises n_bytes of UTF-8 text. Text that looks like control tokens stays text. Invalid UTF-8 and NUL bytes
+ * are replaced by U+FFFD before llama.cpp sees them. add_begin: begin-of-text token if the model wants one.
+ */
+wn_status wn_model_tokenize(const struct wn_model *model, const char *text, size_t n_bytes,
+                            bool add_begin, struct wn_tokens *out, struct wn_error *err);
+/*
+ * One user turn "document, blank line, question" in the model's chat template, in two parts so that one document
+ * serves many questions: the part up to the question, and the part from it to the start of the answer. Without a
+ * template the parts are the plain texts. A NULL or empty document gives a turn with the question alone.
+ */
+wn_status wn_model_chat_document(const struct wn_model *model, const char *document, size_t n_bytes,
+                                 struct wn_tokens *out, struct wn_error *err);
+wn_status wn_model_chat_question(const struct wn_model *model, const char *question, size_t n_bytes,
+                                 struct wn_tokens *out, struct wn_error *err);
+
+/* Bytes of a token's text into buf (not terminated; may be a part of a UTF-8 character; empty for control tokens).
+ * Returns the number written, at most buf_bytes; 128 bytes hold every token of common vocabularies. */
+int wn_model_token_text(const struct wn_model *model, int32_t token, char *buf, int buf_bytes);
+/* True for tokens that end an answer. */
+bool wn_model_token_is_end(const struct wn_model *model, int32_t token);
+
+/* ---- engine ------------------------------------------------------------------------------------------- */
+
+struct wn_engine_options {
+    int64_t n_ctx; /* most tokens in a session, text positions; 0: the model's trained context */
+    int n_batch;   /* tokens per prefill step, 32 .. 4096; default 512 */
+    int n_threads; /* 1 .. 256; 0: all cores this process may run on */
+    const char *kernels; /* "auto" (default), "avx512", "avx2", "reference" */
+};
+void wn_engine_options_default(struct wn_engine_options *options);
+
+/*
+ * Makes the context and checks the graft: a few tokens are decoded by llama.cpp alone and through Winnow's
+ * attention, and the logits compared. WN_E_MODEL with architecture and reason when the model cannot be served,
+ * WN_E_MEMORY naming the bytes when a full cache of n_ctx tokens is larger than the machine's memory.
+ */
+wn_status wn_engine_create(struct wn_model *model, const struct wn_engine_options *options,
+                           struct wn_engine **out, struct wn_error *err);
+void wn_engine_free(struct wn_engine *engine);
+
+struct wn_engine_info {
+    int64_t n_ctx; /* tokens */
+    int n_batch, n_threads;
+    const char *kernels;      /* table in use */
+    int n_layers, n_kv_heads; /* KV heads over all layers */
+    int64_t
+        token_bytes; /* KV bytes of one token over all layers, log-weights and positions included */
+    int64_t backend_cache_bytes; /* llama.cpp's own cache, which is never read */
+    double check_kl;             /* self-check: mean KL(native || grafted), nat */
+};
+void wn_engine_info(const struct wn_engine *engine, struct wn_engine_info *out);
+/* Gives memory of freed pages back to the system; wn_session_compress does it by itself. */
+void wn_engine_trim(struct wn_engine *engine);
+
+/* ---- session ------------------------------------------------------------------------------------------ */
+
+wn_status wn_session_create(struct wn_engine *engine, struct wn_session **out,
+                            struct wn_error *err);
+/* A second session with the same tokens, entries and observations; pages are shared until one side writes. */
+wn_status wn_session_fork(const struct wn_session *session, struct wn_session **out,
+                          struct wn_error *err);
+void wn_session_free(struct wn_session *session);
+
+/*
+ * Announces that `policy` will compress this session once it holds n_total tokens, so that feeding collects what
+ * its score needs. May be called for several policies; all are then served by one prefill. A policy that uses all
+ * queries must be announced before the first token; one with a window before its last `window` tokens. n_total may
+ * be an upper estimate: it only anchors the harmonic prior of min-h. WN_E_STATE when called too late.
+ */
+wn_status wn_session_observe(struct wn_session *session, const struct wn_policy *policy,
+                             int64_t n_total, struct wn_error *err);
+
+enum wn_logits {
+    WN_LOGITS_LAST, /* of the last token; read them with wn_session_logits */
+    WN_LOGITS_ALL   /* of every token, through on_logits */
+};
+
+struct wn_feed_options {
+    enum wn_logits logits;
+    /* After each step; false stops the feed with WN_E_ABORTED. Also polled between the layers of a step, with the
+     * same numbers, so that a stop takes effect within a fraction of a second. NULL: none. */
+    bool (*on_progress)(void *user, int64_t n_done, int64_t n_total);
+    /* WN_LOGITS_ALL: row of token i (0-based in this call), float [n_vocab], valid during the call. */
+    void (*on_logits)(void *user, int64_t i, const float *logits);
+    void *user;
+};
+
+/*
+ * Appends tokens. options may be NULL (last logits, no callbacks). On failure the session holds the tokens of the
+ * steps completed before (wn_session_n_tokens tells how many) and stays usable. WN_E_CONTEXT names the lengths,
+ * WN_E_MEMORY, WN_E_ABORTED, WN_E_BACKEND, WN_E_ARG (a token outside the vocabulary).
+ */
+wn_status wn_session_feed(struct wn_session *session, const int32_t *tokens, int64_t n,
+                          const struct wn_feed_options *options, struct wn_error *err);
+/* Logits after the last token fed, float [n_vocab]; NULL before the first. Owned by the session. */
+const float *wn_session_logits(const struct wn_session *session);
+/* Tokens fed so far: the position of the next one. */
+int64_t wn_session_n_tokens(const struct wn_session *session);
+
+struct wn_compress_report {
+    int64_t n_tokens;                  /* text length */
+    int64_t n_before, n_after;         /* entries over all layers and KV heads */
+    int64_t min_kept, max_kept;        /* per head */
+    double mean_kept;                  /* per head */
+    int64_t n_protected;               /* per head, largest */
+    int64_t before_bytes, after_bytes; /* of the entries */
+    int64_t n_fallback; /* heads scored uniformly because scores had no finite positive total */
+    int64_t n_capped;   /* heads where 1e12 draws were not enough */
+    double seconds;     /* select and compact, giving memory back included */
+};
+
+/*
+ * Compresses once by the policy; positions of the text are unchanged. A session whose entries all fit the budget is
+ * left exactly as it is. WN_E_STATE when the policy was not announced, WN_E_BUDGET, WN_E_MEMORY; the
+ * session is unchanged on failure. report may be NULL.
+ */
+wn_status wn_session_compress(struct wn_session *session, const struct wn_policy *policy,
+                              struct wn_compress_report *report, struct wn_error *err);
+
+struct wn_session_usage {
+    int64_t n_tokens;
+    int64_t n_entries, min_entries, max_entries; /* over all heads; per head */
+    int n_heads;                                 /* KV heads over all layers */
+    int64_t kv_bytes; /* all entries: keys, values, log-weights, positions */
+    int64_t k_bytes, v_bytes, log_weight_bytes, position_bytes;
+    int64_t slack_bytes;   /* unused rows of pages in use */
+    int64_t observe_bytes; /* score accumulators and kept queries; given back by compress */
+};
+void wn_session_usage(const struct wn_session *session, struct wn_session_usage *out);
+
+/* ---- sampling tokens ---------------------------------------------------------------------------------- */
+
+struct wn_sampler_options {
+    double temperature; /* 0: the most likely token (the default); up to 100 */
+    int top_k;          /* 0: off; default 40 */
+    double top_p;       /* (0, 1]; default 0.95 */
+    double min_p;       /* [0, 1]; default 0.05 */
+    uint32_t seed;      /* default 0 */
+};
+void wn_sampler_options_default(struct wn_sampler_options *options);
+wn_status wn_sampler_create(const struct wn_model *model, const struct wn_sampler_options *options,
+                            struct wn_sampler **out, struct wn_error *err);
+void wn_sampler_free(struct wn_sampler *sampler);
+/* The next token from logits float [n_vocab]. Ties go to the lower id at temperature 0. */
+int32_t wn_sampler_pick(struct wn_sampler *sampler, const float *logits);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
