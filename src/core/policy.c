@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: MIT */
+#include "core/score.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- names ---- */
+
+const char *wn_select_name(enum wn_select select) {
+    static const char *const name[WN_SELECT_COUNT] = {
+        [WN_SELECT_TOPK] = "topk",
+        [WN_SELECT_SAMPLE] = "sample",
+    };
+    return (unsigned)select < WN_SELECT_COUNT ? name[select] : NULL;
+}
+
+const char *wn_group_name(enum wn_group group) {
+    static const char *const name[WN_GROUP_COUNT] = {
+        [WN_GROUP_MEAN] = "mean",
+        [WN_GROUP_MAX] = "max",
+    };
+    return (unsigned)group < WN_GROUP_COUNT ? name[group] : NULL;
+}
+
+const char *wn_budget_name(enum wn_budget budget) {
+    static const char *const name[WN_BUDGET_COUNT] = {[WN_BUDGET_HEAD] = "head"};
+    return (unsigned)budget < WN_BUDGET_COUNT ? name[budget] : NULL;
+}
+
+const char *wn_pool_name(enum wn_pool_kind pool) {
+    static const char *const name[WN_POOL_COUNT] = {
+        [WN_POOL_AVG] = "avg",
+        [WN_POOL_MAX] = "max",
+    };
+    return (unsigned)pool < WN_POOL_COUNT ? name[pool] : NULL;
+}
+
+/* ---- the policy ---- */
+
+void wn_policy_default(struct wn_policy *policy, enum wn_score score) {
+    const struct wn_score_def *def = wn_score_find(score);
+    *policy = (struct wn_policy){
+        .score = score,
+        .select = def != NULL ? def->select : WN_SELECT_TOPK,
+        .group = WN_GROUP_MEAN,
+        .budget = WN_BUDGET_HEAD,
+        .keep = {.kind = WN_KEEP_SHARE, .share = 0.2},
+        .tau = 1.0,
+        .sink = WN_PROTECT_AUTO,
+        .recent = WN_PROTECT_AUTO,
+        .window = 64,
+        .kernel = 5,
+        .pool = WN_POOL_AVG,
+    };
+}
+
+static wn_status check_keep(const struct wn_keep *keep, struct wn_error *err) {
+    switch (keep->kind) {
+    case WN_KEEP_SHARE:
+        if (!(keep->share > 0.0 && keep->share <= 1.0)) {
+            return wn_error_set(err, WN_E_ARG, "keep: the share must be above 0 and at most 100%%");
+        }
+        return WN_OK;
+    case WN_KEEP_TOKENS:
+        if (keep->tokens < 1) {
+            return wn_error_set(err, WN_E_ARG, "keep: the entries per head must be at least 1");
+        }
+        return WN_OK;
+    case WN_KEEP_BYTES:
+        if (keep->bytes < 1) {
+            return wn_error_set(err, WN_E_ARG, "keep: the bytes must be at least 1");
+        }
+        return WN_OK;
+    }
+    return wn_error_set(err, WN_E_ARG, "keep: %d is no kind of budget", (int)keep->kind);
+}
+
+wn_status wn_policy_check(const struct wn_policy *policy, struct wn_error *err) {
+    const struct {
+        const char *field, *name;
+        int value;
+    } choice[] = {
+        {"score", wn_score_name(policy->score), (int)policy->score},
+        {"select", wn_select_name(policy->select), (int)policy->select},
+        {"group", wn_group_name(policy->group), (int)policy->group},
+        {"budget", wn_budget_name(policy->budget), (int)policy->budget},
+        {"pool", wn_pool_name(policy->pool), (int)policy->pool},
+    };
+    for (size_t i = 0; i < sizeof choice / sizeof choice[0]; i++) {
+        if (choice[i].name == NULL) {
+            return wn_error_set(err, WN_E_ARG, "%s: %d is not one of its values", choice[i].field,
+                                choice[i].value);
+        }
+    }
+    if (!(policy->tau > 0.0)) {
+        return wn_error_set(err, WN_E_ARG, "tau: %g is not above 0", policy->tau);
+    }
+    if (policy->sink < 0 && policy->sink != WN_PROTECT_AUTO) {
+        return wn_error_set(err, WN_E_ARG, "sink: %d is below 0", policy->sink);
+    }
+    if (policy->recent < 0 && policy->recent != WN_PROTECT_AUTO) {
+        return wn_error_set(err, WN_E_ARG, "recent: %d is below 0", policy->recent);
+    }
+    if (policy->window < 1) {
+        return wn_error_set(err, WN_E_ARG, "window: %d is below 1", policy->window);
+    }
+    if (policy->kernel < 1 || policy->kernel % 2 == 0) {
+        return wn_error_set(err, WN_E_ARG, "kernel: %d is not an odd number of at least 1",
+                            policy->kernel);
+    }
+    return check_keep(&policy->keep, err);
+}
+
+/* ---- the keep value as text ---- */
+
+static const struct {
+    const char *suffix;
+    int64_t bytes;
+} byte_units[] = {
+    {"B", 1},         {"KB", 1000},
+    {"KiB", 1 << 10}, {"MB", 1000 * 1000},
+    {"MiB", 1 << 20}, {"GB", 1000 * 1000 * 1000},
+    {"GiB", 1 << 30},
+};
+enum { N_BYTE_UNITS = sizeof byte_units / sizeof byte_units[0] };
+
+/* An unsigned decimal number: whole + fraction, 0 <= fraction < 1. */
+struct decimal {
+    int64_t whole;
+    double fraction;
+    bool has_point, too_large;
+};
+
+static bool is_digit(char c) {
+    return c >= '0' && c <= '9';
+}
+
+/* Reads digits[.digits]; returns what follows, or NULL when the text does not begin so. Not strtod,
+ * which depends on the locale and takes signs, white space, exponents and "nan". */
+static const char *read_decimal(const char *text, struct decimal *out) {
+    *out = (struct decimal){0};
+    if (!is_digit(*text)) {
+        return NULL;
+    }
+    for (; is_digit(*text); text++) {
+        const int digit = *text - '0';
+        if (out->whole > (INT64_MAX - digit) / 10) {
+            out->too_large = true;
+        } else {
+            out->whole = out->whole * 10 + digit;
+        }
+    }
+    if (*text != '.') {
+        return text;
+    }
+    text++;
+    if (!is_digit(*text)) {
+        return NULL;
+    }
+    out->has_point = true;
+    double numerator = 0.0;
+    double denominator = 1.0;
+    for (; is_digit(*text); text++) {
+        if (denominator < 1e15) { /* further digits are below the precision of a double */
+            numerator = numerator * 10.0 + (*text - '0');
+            denominator *= 10.0;
+        }
+    }
+    out->fraction = numerator / denominator;
+    return text;
+}
+
+static wn_status parse_share(const char *text, const struct decimal *value, struct wn_keep *keep,
+                             struct wn_error *err) {
+    const double percent = (double)value->whole + value->fraction;
+    if (value->too_large || percent > 100.0) {
+        return wn_error_set(err, WN_E_ARG, "keep '%.40s': at most 100%% can be kept", text);
+    }
+    if (percent == 0.0) {
+        return wn_error_set(err, WN_E_ARG, "keep '%.40s': the share must be above 0%%", text);
+    }
+    *keep = (struct wn_keep){.kind = WN_KEEP_SHARE, .share = percent / 100.0};
+    return WN_OK;
+}
+
+static wn_status parse_tokens(const char *text, const struct decimal *value, struct wn_keep *keep,
+                              struct wn_error *err) {
+    if (value->has_point && value->whole == 0) {
+        return wn_error_set(err, WN_E_ARG,
+                            "keep '%.40s' has no unit; a share is written as %.10g%%", text,
+                            value->fraction * 100.0);
+    }
+    if (value->has_point) {
+        return wn_error_set(err, WN_E_ARG, "keep '%.40s': entries per head are a whole number",
+                            text);
+    }
+    if (value->too_large) {
+        return wn_error_set(err, WN_E_ARG, "keep '%.40s' is too large a number", text);
+    }
+    if (value->whole == 0) {
+        return wn_error_set(err, WN_E_ARG, "keep '%.40s': at least one entry per head must stay",
+                            text);
+    }
+    *keep = (struct wn_keep){.kind = WN_KEEP_TOKENS, .tokens = value->whole};
+    return WN_OK;
+}
+
+static wn_status parse_bytes(const char *text, const struct decimal *value, int64_t unit_bytes,
+                             struct wn_keep *keep, struct wn_error *err) {
+    /* The fraction of a unit is below the unit itself, so one unit of room is enough for it. */
+    if (value->too_large || value->whole > INT64_MAX / unit_bytes - 1) {
+        return wn_error_set(err, WN_E_ARG, "keep '%.40s' is too large a number", text);
+    }
+    const int64_t bytes =
+        value->whole * unit_bytes + (int64_t)(value->fraction * (double)unit_bytes);
+    if (bytes == 0) {
+        return wn_error_set(err, WN_E_ARG, "keep '%.40s': the bytes must be at least 1", text);
+    }
+    *keep = (struct wn_keep){.kind = WN_KEEP_BYTES, .bytes = bytes};
+    return WN_OK;
+}
+
+wn_status wn_keep_parse(const char *text, struct wn_keep *keep, struct wn_error *err) {
+    struct decimal value;
+    const char *unit = read_decimal(text, &value);
+    if (unit != NULL && *unit == '\0') {
+        return parse_tokens(text, &value, keep, err);
+    }
+    if (unit != NULL && strcmp(unit, "%") == 0) {
+        return parse_share(text, &value, keep, err);
+    }
+    for (int u = 0; unit != NULL && u < N_BYTE_UNITS; u++) {
+        if (strcmp(unit, byte_units[u].suffix) == 0) {
+            return parse_bytes(text, &value, byte_units[u].bytes, keep, err);
+        }
+    }
+    return wn_error_set(err, WN_E_ARG,
+                        "keep '%.40s' is not a share (20%%), a number of entries per head (512) or "
+                        "bytes (64MiB)",
+                        text);
+}
+
+/* Eight decimals of a percent, without trailing zeros; integer arithmetic, so that no locale's
+ * decimal comma gets in. */
+static void format_share(double share, char *text, size_t text_bytes) {
+    const int64_t per_percent = 100000000;
+    int64_t scaled = isfinite(share) ? (int64_t)llround(share * 100.0 * (double)per_percent) : 0;
+    int digits = 8;
+    int64_t fraction = scaled % per_percent;
+    while (digits > 0 && fraction % 10 == 0) {
+        fraction /= 10;
+        digits--;
+    }
+    if (digits == 0) {
+        snprintf(text, text_bytes, "%lld%%", (long long)(scaled / per_percent));
+    } else {
+        snprintf(text, text_bytes, "%lld.%0*lld%%", (long long)(scaled / per_percent), digits,
+                 (long long)fraction);
+    }
+}
+
+void wn_keep_format(const struct wn_keep *keep, char *text, size_t text_bytes) {
+    if (keep->kind == WN_KEEP_SHARE) {
+        format_share(keep->share, text, text_bytes);
+        return;
+    }
+    if (keep->kind == WN_KEEP_TOKENS) {
+        snprintf(text, text_bytes, "%lld", (long long)keep->tokens);
+        return;
+    }
+    /* The unit that gives the smallest whole number. */
+    int best = 0;
+    for (int u = 1; u < N_BYTE_UNITS; u++) {
+        if (keep->bytes % byte_units[u].bytes == 0) {
+            best = u;
+        }
+    }
+    snprintf(text, text_bytes, "%lld%s", (long long)(keep->bytes / byte_units[best].bytes),
+             byte_units[best].suffix);
+}

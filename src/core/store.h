@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The store: per layer and KV head a list of pages, each of WN_PAGE_LEN entries (key, value,
+ * log-weight, position). Heads are ragged: each has its own length. Pages come from a pool, are
+ * reference-counted, and are shared between forked stores until one of them writes (copy on write).
+ *
+ * A store is used by one thread at a time, except that between wn_store_reserve and wn_store_commit
+ * any number of threads may write distinct rows through wn_store_row_*. A pool may be shared by
+ * stores on several threads.
+ */
+#ifndef WN_STORE_H
+#define WN_STORE_H
+
+#include "kernels/kernels.h"
+#include "winnow_core.h"
+
+/* ---- pool ---- */
+
+struct wn_pool;
+
+/* A page: `data` holds page_bytes bytes laid out as wn_page_layout says. */
+struct wn_page;
+
+/* limit_bytes: pages in use never exceed it (0: no limit). */
+wn_status wn_pool_create(int64_t limit_bytes, struct wn_pool **out);
+/* All pages must have been released. */
+void wn_pool_free(struct wn_pool *pool);
+
+struct wn_pool_usage {
+    int64_t in_use_bytes; /* pages handed out */
+    int64_t mapped_bytes; /* memory held from the system, free pages included */
+};
+void wn_pool_usage(const struct wn_pool *pool, struct wn_pool_usage *out);
+/* Gives the memory of free pages back to the system: whole slabs are unmapped, free runs inside a
+ * slab that is still used are discarded, so that the process's resident size falls. */
+void wn_pool_trim(struct wn_pool *pool);
+
+/* ---- store ---- */
+
+struct wn_store;
+
+struct wn_layer_shape {
+    int n_kv_heads; /* >= 1 */
+    struct wn_page_layout layout;
+};
+
+/* The pool must outlive the store. shapes [n_layers] are copied. */
+wn_status wn_store_create(struct wn_pool *pool, const struct wn_layer_shape *shapes, int n_layers,
+                          struct wn_store **out);
+/* A second store with the same entries, sharing all pages; later writes to either are invisible to
+ * the other. */
+wn_status wn_store_fork(const struct wn_store *store, struct wn_store **out);
+void wn_store_free(struct wn_store *store);
+
+int wn_store_n_layers(const struct wn_store *store);
+const struct wn_layer_shape *wn_store_shape(const struct wn_store *store, int layer);
+int64_t wn_store_length(const struct wn_store *store, int layer, int head);
+/* View for kernels; valid until the next reserve, retain or free. */
+struct wn_kv wn_store_kv(const struct wn_store *store, int layer, int head);
+
+/* Makes room for n_new further entries in every head and makes those rows exclusive to this store.
+ * On failure (WN_E_MEMORY) lengths and contents are unchanged. */
+wn_status wn_store_reserve(struct wn_store *store, int64_t n_new);
+/* Address of the key / value row of reserved entry `i_new` (0-based after the current length). */
+void *wn_store_row_k(struct wn_store *store, int layer, int head, int64_t i_new);
+void *wn_store_row_v(struct wn_store *store, int layer, int head, int64_t i_new);
+/* Appends the n_new reserved rows to every head, log-weight 0, at positions position[0..n_new). */
+void wn_store_commit(struct wn_store *store, int64_t n_new, const int32_t *position);
+
+/* Position / log-weight of entries [first, last) copied out. */
+void wn_store_positions(const struct wn_store *store, int layer, int head, int64_t first,
+                        int64_t last, int32_t *out);
+void wn_store_log_weights(const struct wn_store *store, int layer, int head, int64_t first,
+                          int64_t last, float *out);
+
+/*
+ * Keeps entries idx[0..n_kept) (ascending, distinct, in range) of a head and drops the others; b
+ * becomes log_weight[j] (NULL: unchanged), the value row becomes value[j] (float [n_kept][v_dim],
+ * encoded with `kernels`; NULL: unchanged). Pages left over go back to the pool. WN_E_MEMORY leaves
+ * the head as it was.
+ */
+wn_status wn_store_retain(struct wn_store *store, int layer, int head, const int32_t *idx,
+                          int64_t n_kept, const float *log_weight, const float *value,
+                          const struct wn_kernels *kernels);
+/* Cuts every head back to the entries with position < n_tokens. */
+void wn_store_truncate(struct wn_store *store, int64_t n_tokens);
+
+/* Bytes of a store, split; `slack` is the unused part of pages in use. Shared pages count fully in
+ * each store. */
+struct wn_store_usage {
+    int64_t k_bytes, v_bytes, log_weight_bytes, position_bytes, slack_bytes;
+    int64_t total_bytes;              /* sum of the above without slack: the bytes of the entries */
+    int64_t n_entries;                /* over all layers and heads */
+    int64_t min_entries, max_entries; /* per head */
+    int n_heads;                      /* layers x KV heads */
+};
+void wn_store_usage(const struct wn_store *store, struct wn_store_usage *out);
+/* Bytes of one entry of a head of this layer: K row + V row + log-weight + position. */
+int64_t wn_layer_entry_bytes(const struct wn_layer_shape *shape);
+
+#endif

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Attention and scoring kernels behind one table, chosen at run time. The plain-C reference
+ * accumulates in double; the x86 variants come from one template per operation (attend.tmpl.h,
+ * observe.tmpl.h).
+ *
+ * Kernels never allocate, never fail on values (NaN in unused rows of a page is never read into a
+ * result), and keep no state: scratch is passed in.
+ */
+#ifndef WN_KERNELS_H
+#define WN_KERNELS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Entries in a page. Kernels process one page as one tile. */
+enum { WN_PAGE_LEN = 64 };
+
+/* Storage types of keys and values. */
+enum wn_type { WN_TYPE_F16, WN_TYPE_COUNT };
+
+/* Where the parts of a page lie, in bytes from its start; every part is 64-byte aligned.
+ * K rows [WN_PAGE_LEN][k_row_bytes], V rows [WN_PAGE_LEN][v_row_bytes], b float [WN_PAGE_LEN],
+ * position int32 [WN_PAGE_LEN]. */
+struct wn_page_layout {
+    enum wn_type k_type, v_type;
+    int k_dim, v_dim; /* elements in a row: head dimension of keys and of values, >= 1 */
+    size_t k_row_bytes, v_row_bytes;
+    size_t v_offset, b_offset, position_offset;
+    size_t page_bytes;
+};
+
+/* Bytes of a row of n elements. */
+size_t wn_type_row_bytes(enum wn_type type, int n);
+void wn_page_layout_init(struct wn_page_layout *layout, enum wn_type k_type, int k_dim,
+                         enum wn_type v_type, int v_dim);
+
+/* The entries of one KV head: entry i is row i % WN_PAGE_LEN of pages[i / WN_PAGE_LEN]. */
+struct wn_kv {
+    const struct wn_page_layout *layout;
+    const uint8_t *const *pages;
+};
+
+/*
+ * A block of query rows of one KV head. Row r belongs to query head r / (n_rows / n_group) of the
+ * group (head-major). Row r sees entries i with row_begin[r] <= i < row_end[r].
+ */
+struct wn_rows {
+    const float *q;           /* [n_rows][k_dim], times the attention scale; 64-byte aligned */
+    const int64_t *row_begin; /* [n_rows] or NULL: 0 */
+    const int64_t *row_end;   /* [n_rows] or NULL: unlimited */
+    int n_rows;               /* >= 1 */
+    int n_group;              /* divides n_rows */
+    float softcap;            /* 0: none; else s = softcap tanh(<q,k> / softcap), then + b */
+};
+
+/*
+ * Softmax over a part of the entries, not yet normalised:
+ *     m[r] = max_i s_i,  l[r] = sum_i exp(s_i - m[r]),  acc[r] = sum_i exp(s_i - m[r]) v_i.
+ * A row that sees no entry has m = -inf, l = 0, acc = 0.
+ */
+struct wn_partial {
+    float *m;   /* [n_rows] */
+    float *l;   /* [n_rows] */
+    float *acc; /* [n_rows][v_dim] */
+};
+
+/* Sum over rows, per entry:  sum[g][i] += sum_{rows r of head g} w[r] exp(s_{r,i} - lse[r]). */
+struct wn_observe_out {
+    const float *lse;    /* [n_rows] log of the row's softmax denominator; -inf rows add nothing */
+    const float *weight; /* [n_rows] >= 0 */
+    float *sum;          /* [n_group][sum_stride]; sum[g * sum_stride + i] belongs to entry i */
+    int64_t sum_stride;
+};
+
+/* Rows per call of attend and observe that scratch sizes are made for. */
+enum { WN_MAX_ROWS = 1 << 14 };
+
+struct wn_kernels {
+    const char *name; /* "reference", "avx2", "avx512" */
+
+    /* dst row of `type` from n floats, round to nearest even; and back. */
+    void (*encode_row)(enum wn_type type, const float *src, void *dst, int n);
+    void (*decode_row)(enum wn_type type, const void *src, float *dst, int n);
+
+    /* Attention of the rows over entries [first, last), written to out. */
+    void (*attend)(const struct wn_kv *kv, int64_t first, int64_t last, const struct wn_rows *rows,
+                   struct wn_partial *out, void *scratch);
+    /* Bytes of scratch (64-byte aligned) for attend and observe with up to n_rows rows. */
+    size_t (*scratch_bytes)(const struct wn_page_layout *layout, int n_rows);
+
+    /* Adds the rows' attention probabilities of entries [first, last) to out->sum. */
+    void (*observe)(const struct wn_kv *kv, int64_t first, int64_t last, const struct wn_rows *rows,
+                    const struct wn_observe_out *out, void *scratch);
+
+    /* Joins n_parts partial softmaxes of one row (parts spaced by ml_stride / acc_stride floats),
+     * adds exp(sink) to the denominator (sink = -INFINITY: none), writes the normalised row to
+     * out[v_dim] and the log of the denominator to *lse (may be NULL). A row without any visible
+     * entry gives zeros and the sink. */
+    void (*merge)(int n_parts, const float *m, const float *l, size_t ml_stride, const float *acc,
+                  size_t acc_stride, int v_dim, float sink, float *out, float *lse);
+
+    /* ||k_i||_2 and ||v_i||_2 of entries [first, last) into k_norm[i - first], v_norm[i - first];
+     * either may be NULL. */
+    void (*row_norms)(const struct wn_kv *kv, int64_t first, int64_t last, float *k_norm,
+                      float *v_norm);
+};
+
+/* The plain-C table; always there. */
+const struct wn_kernels *wn_kernels_reference(void);
+/*
+ * The fastest table this CPU and its operating system run, or the one named ("reference", "avx2",
+ * "avx512"; NULL or "auto": the fastest). NULL when the name is unknown or the CPU lacks it.
+ */
+const struct wn_kernels *wn_kernels_choose(const char *name);
+/* Names known to this build, best first, NULL-terminated, whether or not this CPU runs them. */
+const char *const *wn_kernels_names(void);
+
+/* IEEE half precision in plain C, round to nearest even, subnormals, infinities and NaN kept. */
+uint16_t wn_f32_to_f16(float x);
+float wn_f16_to_f32(uint16_t h);
+
+#endif
