@@ -1,0 +1,546 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/attention.h"
+
+#include <assert.h>
+#include <math.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    /* Query rows of one item: enough that packing a page of keys and values is a small part of using it. */
+    BLOCK_ROWS = 128,
+    /* Entries of one part when a block's entries are divided: long enough to stream, short enough to share. */
+    PART_ENTRIES = 8 * WN_PAGE_LEN,
+    /* A step with at least this many blocks needs no division of entries to keep threads busy. */
+    ENOUGH_BLOCKS = 24,
+    /* Entries of one observing item. */
+    OBSERVE_ENTRIES = 4 * WN_PAGE_LEN,
+    ALIGN_FLOATS = 16,
+};
+
+struct work_item {
+    bool observe;
+    int span, head;       /* KV head */
+    int token0, n_tokens; /* rows of the span */
+    int64_t first, last;  /* entries */
+    int group;            /* index of the block this part belongs to */
+    int part, n_parts;
+    size_t partial; /* offset of the part's partial softmax, in floats */
+};
+
+/* One layer's work in this step. */
+struct layer_work {
+    struct work_item *items;
+    int n_items, capacity;
+    atomic_int next;
+    atomic_int *parts_left; /* per group */
+    int groups_capacity, n_groups;
+    atomic_int *blocks_left; /* per span and KV head; observing waits for 0 */
+};
+
+struct thread_scratch {
+    float *q;
+    int64_t *row_end;
+    float *m, *l, *acc;
+    float *weight; /* observe: per row */
+    void *kernel;
+};
+
+struct wn_attention {
+    const struct wn_layer_geometry *geometry;
+    const struct wn_kernels *kernels;
+    int n_layers, n_batch, max_spans, n_threads;
+    const struct wn_span *spans;
+    int n_spans;
+    struct layer_work *work;       /* [n_layers] */
+    struct thread_scratch *thread; /* [n_threads] */
+    float *lse;                    /* [max heads][n_batch], of the layer at hand */
+    float *partials;
+    size_t partials_capacity; /* floats */
+    bool observing;
+};
+
+static int group_size(const struct wn_layer_geometry *geometry) {
+    return geometry->n_heads / geometry->n_kv_heads;
+}
+
+static int block_tokens(const struct wn_layer_geometry *geometry) {
+    const int n = BLOCK_ROWS / group_size(geometry);
+    return n > 4 ? n : 4;
+}
+
+static void *alloc_aligned(size_t bytes) {
+    const size_t rounded = (bytes + 63) / 64 * 64;
+    return aligned_alloc(64, rounded > 0 ? rounded : 64);
+}
+
+/* ---- life ---- */
+
+static wn_status create_scratch(struct wn_attention *attention, struct thread_scratch *scratch) {
+    size_t q_floats = 0, rows = 0, block_rows = 0, v_dim = 0, kernel_bytes = 0;
+    for (int i = 0; i < attention->n_layers; i++) {
+        const struct wn_layer_geometry *geometry = &attention->geometry[i];
+        const size_t g = (size_t)group_size(geometry);
+        size_t block = (size_t)block_tokens(geometry) * g;
+        size_t all = (size_t)attention->n_batch * g;
+        if (all < block)
+            all = block;
+        if (rows < all)
+            rows = all;
+        if (block_rows < block)
+            block_rows = block;
+        if (q_floats < all * (size_t)geometry->k_dim)
+            q_floats = all * (size_t)geometry->k_dim;
+        if (v_dim < (size_t)geometry->v_dim)
+            v_dim = (size_t)geometry->v_dim;
+        struct wn_page_layout layout;
+        wn_page_layout_init(&layout, WN_TYPE_F16, geometry->k_dim, WN_TYPE_F16, geometry->v_dim);
+        const size_t bytes = attention->kernels->scratch_bytes(&layout, (int)all);
+        if (kernel_bytes < bytes)
+            kernel_bytes = bytes;
+    }
+    scratch->q = alloc_aligned(q_floats * sizeof(float));
+    scratch->row_end = alloc_aligned(rows * sizeof(int64_t));
+    scratch->m = alloc_aligned(rows * sizeof(float));
+    scratch->l = alloc_aligned(rows * sizeof(float));
+    scratch->weight = alloc_aligned(rows * sizeof(float));
+    scratch->acc = alloc_aligned(block_rows * v_dim * sizeof(float));
+    scratch->kernel = alloc_aligned(kernel_bytes);
+    const bool ok = scratch->q != NULL && scratch->row_end != NULL && scratch->m != NULL &&
+                    scratch->l != NULL && scratch->weight != NULL && scratch->acc != NULL &&
+                    scratch->kernel != NULL;
+    return ok ? WN_OK : WN_E_MEMORY;
+}
+
+wn_status wn_attention_create(const struct wn_layer_geometry *geometry, int n_layers, int n_batch,
+                              int max_spans, int n_threads, const struct wn_kernels *kernels,
+                              struct wn_attention **out) {
+    struct wn_attention *attention = calloc(1, sizeof *attention);
+    if (attention == NULL)
+        return WN_E_MEMORY;
+    *attention = (struct wn_attention){
+        .geometry = geometry,
+        .kernels = kernels,
+        .n_layers = n_layers,
+        .n_batch = n_batch,
+        .max_spans = max_spans,
+        .n_threads = n_threads,
+    };
+    int max_heads = 1;
+    for (int i = 0; i < n_layers; i++)
+        if (max_heads < geometry[i].n_heads)
+            max_heads = geometry[i].n_heads;
+    attention->work = calloc((size_t)n_layers, sizeof *attention->work);
+    attention->thread = calloc((size_t)n_threads, sizeof *attention->thread);
+    attention->lse = alloc_aligned((size_t)max_heads * (size_t)n_batch * sizeof(float));
+    wn_status status =
+        attention->work != NULL && attention->thread != NULL && attention->lse != NULL
+            ? WN_OK
+            : WN_E_MEMORY;
+    for (int i = 0; status == WN_OK && i < n_layers; i++) {
+        attention->work[i].blocks_left =
+            calloc((size_t)max_spans * (size_t)geometry[i].n_kv_heads, sizeof(atomic_int));
+        if (attention->work[i].blocks_left == NULL)
+            status = WN_E_MEMORY;
+    }
+    for (int i = 0; status == WN_OK && i < n_threads; i++)
+        status = create_scratch(attention, &attention->thread[i]);
+    if (status != WN_OK) {
+        wn_attention_free(attention);
+        return status;
+    }
+    *out = attention;
+    return WN_OK;
+}
+
+void wn_attention_free(struct wn_attention *attention) {
+    if (attention == NULL)
+        return;
+    for (int i = 0; attention->work != NULL && i < attention->n_layers; i++) {
+        free(attention->work[i].items);
+        free(attention->work[i].parts_left);
+        free(attention->work[i].blocks_left);
+    }
+    for (int i = 0; attention->thread != NULL && i < attention->n_threads; i++) {
+        struct thread_scratch *scratch = &attention->thread[i];
+        free(scratch->q);
+        free(scratch->row_end);
+        free(scratch->m);
+        free(scratch->l);
+        free(scratch->weight);
+        free(scratch->acc);
+        free(scratch->kernel);
+    }
+    free(attention->work);
+    free(attention->thread);
+    free(attention->lse);
+    free(attention->partials);
+    free(attention);
+}
+
+/* ---- dividing a step ---- */
+
+static int64_t div_up(int64_t a, int64_t b) {
+    return (a + b - 1) / b;
+}
+
+static size_t part_floats(const struct wn_layer_geometry *geometry, int n_tokens) {
+    const size_t rows = (size_t)n_tokens * (size_t)group_size(geometry);
+    const size_t floats = rows * (2 + (size_t)geometry->v_dim);
+    return (floats + ALIGN_FLOATS - 1) / ALIGN_FLOATS * ALIGN_FLOATS;
+}
+
+static bool grow(void **array, int *capacity, int needed, size_t element_bytes) {
+    if (needed <= *capacity)
+        return true;
+    int wanted = *capacity * 2 > needed ? *capacity * 2 : needed;
+    void *larger = realloc(*array, (size_t)wanted * element_bytes);
+    if (larger == NULL)
+        return false;
+    *array = larger;
+    *capacity = wanted;
+    return true;
+}
+
+static bool span_observes(const struct wn_span *span) {
+    return span->n_observers > 0;
+}
+
+/* Adds the items of one block of query rows; partial offsets start at *partial and advance. */
+static bool add_block(struct wn_attention *attention, int layer, int span_idx, int head, int token0,
+                      int n_tokens, bool divide, size_t *partial) {
+    struct layer_work *work = &attention->work[layer];
+    const struct wn_span *span = &attention->spans[span_idx];
+    const struct wn_layer_geometry *geometry = &attention->geometry[layer];
+    const int64_t end = wn_store_length(span->store, layer, head) + token0 + n_tokens;
+    const int n_parts = divide ? (int)div_up(end, PART_ENTRIES) : 1;
+    if (!grow((void **)&work->items, &work->capacity, work->n_items + n_parts, sizeof *work->items))
+        return false;
+    if (!grow((void **)&work->parts_left, &work->groups_capacity, work->n_groups + 1,
+              sizeof *work->parts_left))
+        return false;
+    for (int part = 0; part < n_parts; part++) {
+        const int64_t last = (int64_t)(part + 1) * PART_ENTRIES;
+        work->items[work->n_items++] = (struct work_item){
+            .span = span_idx,
+            .head = head,
+            .token0 = token0,
+            .n_tokens = n_tokens,
+            .first = (int64_t)part * PART_ENTRIES,
+            .last = part + 1 < n_parts ? last : end,
+            .group = work->n_groups,
+            .part = part,
+            .n_parts = n_parts,
+            .partial = *partial,
+        };
+        if (n_parts > 1)
+            *partial += part_floats(geometry, n_tokens);
+    }
+    atomic_init(&work->parts_left[work->n_groups], n_parts);
+    work->n_groups++;
+    return true;
+}
+
+static bool add_observe(struct wn_attention *attention, int layer, int span_idx, int head) {
+    struct layer_work *work = &attention->work[layer];
+    const struct wn_span *span = &attention->spans[span_idx];
+    const int64_t end = wn_store_length(span->store, layer, head) + span->n_rows;
+    const int n_items = (int)div_up(end, OBSERVE_ENTRIES);
+    if (!grow((void **)&work->items, &work->capacity, work->n_items + n_items, sizeof *work->items))
+        return false;
+    for (int i = 0; i < n_items; i++) {
+        const int64_t last = (int64_t)(i + 1) * OBSERVE_ENTRIES;
+        work->items[work->n_items++] = (struct work_item){
+            .observe = true,
+            .span = span_idx,
+            .head = head,
+            .n_tokens = span->n_rows,
+            .first = (int64_t)i * OBSERVE_ENTRIES,
+            .last = last < end ? last : end,
+        };
+    }
+    return true;
+}
+
+/* Later blocks of a causal prompt see more entries, so they come first and the tail of the step is short. */
+static bool divide_layer(struct wn_attention *attention, int layer, size_t *partial) {
+    struct layer_work *work = &attention->work[layer];
+    const struct wn_layer_geometry *geometry = &attention->geometry[layer];
+    const int block = block_tokens(geometry);
+    int64_t n_blocks = 0;
+    for (int s = 0; s < attention->n_spans; s++)
+        n_blocks += div_up(attention->spans[s].n_rows, block) * geometry->n_kv_heads;
+    const bool divide = n_blocks < ENOUGH_BLOCKS;
+    work->n_items = 0;
+    work->n_groups = 0;
+    for (int s = 0; s < attention->n_spans; s++) {
+        const struct wn_span *span = &attention->spans[s];
+        const int span_blocks = (int)div_up(span->n_rows, block);
+        for (int b = span_blocks - 1; b >= 0; b--) {
+            const int token0 = b * block;
+            const int n_tokens = span->n_rows - token0 < block ? span->n_rows - token0 : block;
+            for (int head = 0; head < geometry->n_kv_heads; head++)
+                if (!add_block(attention, layer, s, head, token0, n_tokens, divide, partial))
+                    return false;
+        }
+        for (int head = 0; head < geometry->n_kv_heads; head++)
+            atomic_init(&work->blocks_left[s * geometry->n_kv_heads + head], span_blocks);
+    }
+    for (int s = 0; s < attention->n_spans; s++) {
+        if (!span_observes(&attention->spans[s]))
+            continue;
+        for (int head = 0; head < geometry->n_kv_heads; head++)
+            if (!add_observe(attention, layer, s, head))
+                return false;
+    }
+    atomic_init(&work->next, 0);
+    return true;
+}
+
+wn_status wn_attention_prepare(struct wn_attention *attention, const struct wn_span *spans,
+                               int n_spans) {
+    assert(n_spans >= 1 && n_spans <= attention->max_spans);
+    attention->spans = spans;
+    attention->n_spans = n_spans;
+    attention->observing = false;
+    for (int s = 0; s < n_spans; s++)
+        if (span_observes(&spans[s]))
+            attention->observing = true;
+    size_t floats = 0;
+    for (int layer = 0; layer < attention->n_layers; layer++) {
+        /* Layers run one after the other, so they share one buffer of partial softmaxes. */
+        size_t partial = 0;
+        if (!divide_layer(attention, layer, &partial))
+            return WN_E_MEMORY;
+        if (floats < partial)
+            floats = partial;
+    }
+    if (floats > attention->partials_capacity) {
+        const size_t wanted = floats + floats / 2;
+        float *larger = alloc_aligned(wanted * sizeof(float));
+        if (larger == NULL)
+            return WN_E_MEMORY;
+        free(attention->partials);
+        attention->partials = larger;
+        attention->partials_capacity = wanted;
+    }
+    return WN_OK;
+}
+
+/* ---- appending ---- */
+
+void wn_attention_append(void *user, int layer, bool is_value, const struct wn_append_args *args,
+                         int thread, int n_threads) {
+    const struct wn_attention *attention = user;
+    const struct wn_layer_geometry *geometry = &attention->geometry[layer];
+    for (int s = 0; s < attention->n_spans; s++) {
+        const struct wn_span *span = &attention->spans[s];
+        const struct wn_page_layout *layout = &wn_store_shape(span->store, layer)->layout;
+        const int dim = is_value ? layout->v_dim : layout->k_dim;
+        const enum wn_type type = is_value ? layout->v_type : layout->k_type;
+        for (int i = thread; i < span->n_rows; i += n_threads) {
+            const float *row =
+                (const float *)(args->rows + (size_t)(span->row0 + i) * args->row_stride_bytes);
+            for (int head = 0; head < geometry->n_kv_heads; head++) {
+                void *dst = is_value ? wn_store_row_v(span->store, layer, head, i)
+                                     : wn_store_row_k(span->store, layer, head, i);
+                attention->kernels->encode_row(type, row + (size_t)head * (size_t)dim, dst, dim);
+            }
+        }
+    }
+}
+
+/* ---- attending ---- */
+
+static const float *query_row(const struct wn_attend_node *node, int row, int head) {
+    return (const float *)(node->q + (size_t)row * node->q_token_stride_bytes +
+                           (size_t)head * node->q_head_stride_bytes);
+}
+
+static float *output_row(const struct wn_attend_node *node, int row, int head) {
+    return (float *)(node->out + (size_t)row * node->out_token_stride_bytes +
+                     (size_t)head * node->out_head_stride_bytes);
+}
+
+/* Scaled queries of tokens [token0, token0 + n_tokens) of the group, head-major, and how far each row sees. */
+static struct wn_rows pack_rows(const struct wn_attention *attention, int layer,
+                                const struct wn_attend_node *node, const struct work_item *item,
+                                int token0, int n_tokens, struct thread_scratch *scratch) {
+    const struct wn_layer_geometry *geometry = &attention->geometry[layer];
+    const struct wn_span *span = &attention->spans[item->span];
+    const int g = group_size(geometry), dim = geometry->k_dim;
+    const int64_t base = wn_store_length(span->store, layer, item->head);
+    for (int x = 0; x < g; x++) {
+        for (int t = 0; t < n_tokens; t++) {
+            const float *src = query_row(node, span->row0 + token0 + t, item->head * g + x);
+            const int row = x * n_tokens + t;
+            float *dst = scratch->q + (size_t)row * (size_t)dim;
+            for (int i = 0; i < dim; i++)
+                dst[i] = src[i] * geometry->scale;
+            scratch->row_end[row] = base + token0 + t + 1;
+        }
+    }
+    return (struct wn_rows){
+        .q = scratch->q,
+        .row_end = scratch->row_end,
+        .n_rows = g * n_tokens,
+        .n_group = g,
+        .softcap = geometry->softcap,
+    };
+}
+
+/* Keeps the unscaled queries of the span's last tokens; the first part of a block does it once. */
+static void keep_recent(const struct wn_attention *attention, int layer,
+                        const struct wn_attend_node *node, const struct work_item *item) {
+    const struct wn_span *span = &attention->spans[item->span];
+    const struct wn_recent *recent = span->recent;
+    if (recent == NULL || recent->window == 0 || item->part != 0)
+        return;
+    const struct wn_layer_geometry *geometry = &attention->geometry[layer];
+    const int g = group_size(geometry);
+    const size_t dim = (size_t)geometry->k_dim;
+    int t = span->n_rows - recent->window;
+    if (t < item->token0)
+        t = item->token0;
+    for (; t < item->token0 + item->n_tokens; t++) {
+        const size_t slot = (size_t)((span->position0 + t) % recent->window);
+        float *dst =
+            recent->q[layer] + (slot * (size_t)geometry->n_heads + (size_t)(item->head * g)) * dim;
+        for (int x = 0; x < g; x++)
+            memcpy(dst + (size_t)x * dim, query_row(node, span->row0 + t, item->head * g + x),
+                   dim * sizeof(float));
+    }
+}
+
+/* Joins the parts of a block and writes its output rows and log denominators. */
+static void finish_block(const struct wn_attention *attention, int layer,
+                         const struct wn_attend_node *node, const struct work_item *item,
+                         const struct wn_partial *first_part, size_t stride) {
+    const struct wn_layer_geometry *geometry = &attention->geometry[layer];
+    const struct wn_span *span = &attention->spans[item->span];
+    const int g = group_size(geometry);
+    for (int x = 0; x < g; x++) {
+        const int head = item->head * g + x;
+        const float sink = node->sinks != NULL ? node->sinks[head] : -INFINITY;
+        for (int t = 0; t < item->n_tokens; t++) {
+            const int row = x * item->n_tokens + t, batch_row = span->row0 + item->token0 + t;
+            float *lse =
+                attention->observing
+                    ? &attention->lse[(size_t)head * (size_t)attention->n_batch + (size_t)batch_row]
+                    : NULL;
+            attention->kernels->merge(
+                item->n_parts, first_part->m + row, first_part->l + row, stride,
+                first_part->acc + (size_t)row * (size_t)geometry->v_dim, stride, geometry->v_dim,
+                sink, output_row(node, batch_row, head), lse);
+        }
+    }
+}
+
+static struct wn_partial partial_at(const struct wn_attention *attention, size_t offset,
+                                    int n_rows) {
+    float *m = attention->partials + offset;
+    return (struct wn_partial){.m = m, .l = m + n_rows, .acc = m + 2 * (size_t)n_rows};
+}
+
+static void run_attend(struct wn_attention *attention, int layer, const struct wn_attend_node *node,
+                       const struct work_item *item, struct thread_scratch *scratch) {
+    struct layer_work *work = &attention->work[layer];
+    const struct wn_layer_geometry *geometry = &attention->geometry[layer];
+    const struct wn_span *span = &attention->spans[item->span];
+    const struct wn_kv kv = wn_store_kv(span->store, layer, item->head);
+    keep_recent(attention, layer, node, item);
+    struct wn_rows rows =
+        pack_rows(attention, layer, node, item, item->token0, item->n_tokens, scratch);
+    if (item->n_tokens == 1)
+        rows.row_end = NULL; /* the item's own range is the limit */
+    struct wn_partial out = {.m = scratch->m, .l = scratch->l, .acc = scratch->acc};
+    if (item->n_parts > 1)
+        out = partial_at(attention, item->partial, rows.n_rows);
+    attention->kernels->attend(&kv, item->first, item->last, &rows, &out, scratch->kernel);
+    if (atomic_fetch_sub_explicit(&work->parts_left[item->group], 1, memory_order_acq_rel) > 1)
+        return;
+
+    size_t stride = 0;
+    if (item->n_parts > 1) {
+        stride = part_floats(geometry, item->n_tokens);
+        out = partial_at(attention, item->partial - (size_t)item->part * stride, rows.n_rows);
+    }
+    finish_block(attention, layer, node, item, &out, stride);
+    atomic_fetch_sub_explicit(&work->blocks_left[item->span * geometry->n_kv_heads + item->head], 1,
+                              memory_order_release);
+}
+
+/* ---- observing ---- */
+
+static void run_observe(struct wn_attention *attention, int layer,
+                        const struct wn_attend_node *node, const struct work_item *item,
+                        struct thread_scratch *scratch) {
+    const struct wn_layer_geometry *geometry = &attention->geometry[layer];
+    const struct wn_span *span = &attention->spans[item->span];
+    const int g = group_size(geometry);
+    const int64_t base = wn_store_length(span->store, layer, item->head);
+    /* Token t sees entries below base + t + 1: the first token of use is the one that sees item->first. */
+    const int token0 = item->first > base ? (int)(item->first - base) : 0;
+    const int n_tokens = span->n_rows - token0;
+    const struct wn_kv kv = wn_store_kv(span->store, layer, item->head);
+    const struct wn_rows rows = pack_rows(attention, layer, node, item, token0, n_tokens, scratch);
+    for (int x = 0; x < g; x++)
+        memcpy(scratch->m + (size_t)x * (size_t)n_tokens,
+               &attention->lse[(size_t)(item->head * g + x) * (size_t)attention->n_batch +
+                               (size_t)(span->row0 + token0)],
+               (size_t)n_tokens * sizeof(float));
+    for (int o = 0; o < span->n_observers; o++) {
+        const struct wn_observer *observer = &span->observers[o];
+        double total = 0.0;
+        for (int t = 0; t < n_tokens; t++) {
+            const double weight = wn_query_weight(&observer->policy, span->position0 + token0 + t,
+                                                  observer->n_total, observer->harmonic);
+            total += weight;
+            for (int x = 0; x < g; x++)
+                scratch->weight[x * n_tokens + t] = (float)weight;
+        }
+        if (total == 0.0)
+            continue;
+        const struct wn_observe_out out = {
+            .lse = scratch->m,
+            .weight = scratch->weight,
+            .sum = observer->sum[layer] + (size_t)(item->head * g) * (size_t)observer->capacity,
+            .sum_stride = observer->capacity,
+        };
+        attention->kernels->observe(&kv, item->first, item->last, &rows, &out, scratch->kernel);
+    }
+}
+
+/* Items are taken in order and attending items come first, so the blocks waited for are already being worked on. */
+static void wait_for_blocks(struct wn_attention *attention, int layer,
+                            const struct work_item *item) {
+    const struct layer_work *work = &attention->work[layer];
+    const atomic_int *left =
+        &work->blocks_left[item->span * attention->geometry[layer].n_kv_heads + item->head];
+    for (int spin = 0; atomic_load_explicit(left, memory_order_acquire) > 0; spin++)
+        if (spin > 100)
+            sched_yield();
+}
+
+void wn_attention_attend(void *user, int layer, const struct wn_attend_node *node, int thread,
+                         int n_threads) {
+    struct wn_attention *attention = user;
+    struct layer_work *work = &attention->work[layer];
+    struct thread_scratch *scratch = &attention->thread[thread];
+    assert(thread < attention->n_threads && n_threads <= attention->n_threads);
+    (void)n_threads;
+    for (;;) {
+        const int i = atomic_fetch_add_explicit(&work->next, 1, memory_order_relaxed);
+        if (i >= work->n_items)
+            return;
+        const struct work_item *item = &work->items[i];
+        if (item->observe) {
+            wait_for_blocks(attention, layer, item);
+            run_observe(attention, layer, node, item, scratch);
+        } else {
+            run_attend(attention, layer, node, item, scratch);
+        }
+    }
+}

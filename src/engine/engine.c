@@ -1,0 +1,347 @@
+/* SPDX-License-Identifier: MIT */
+#define _GNU_SOURCE /* sched_getaffinity */
+#include <math.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "engine/engine.h"
+#include "engine/native.h"
+
+/* Mean KL above which the self-check says that the grafted model is not the native one. Two attention paths of
+ * llama.cpp itself differ by about 0.004 nat; a wrong mask or head order gives more than 1. */
+static const double check_kl_limit = 0.1;
+enum { CHECK_BATCH = 24, CHECK_SINGLE = 4 };
+
+void wn_engine_options_default(struct wn_engine_options *options) {
+    *options = (struct wn_engine_options){.n_batch = 512, .kernels = "auto"};
+}
+
+static int available_cores(void) {
+    cpu_set_t set;
+    if (sched_getaffinity(0, sizeof set, &set) == 0 && CPU_COUNT(&set) > 0)
+        return CPU_COUNT(&set);
+    const long n = sysconf(_SC_NPROCESSORS_ONLN);
+    return n > 0 ? (int)n : 1;
+}
+
+static wn_status check_options(const struct wn_engine_options *options, struct wn_error *err) {
+    if (options->n_ctx < 0 || options->n_ctx > INT32_MAX / 2)
+        return wn_error_set(err, WN_E_ARG, "a context of %lld tokens is out of range (1 to %d)",
+                            (long long)options->n_ctx, INT32_MAX / 2);
+    if (options->n_batch < 32 || options->n_batch > 4096)
+        return wn_error_set(err, WN_E_ARG, "a batch of %d tokens is out of range (32 to 4096)",
+                            options->n_batch);
+    if (options->n_threads < 0 || options->n_threads > 256)
+        return wn_error_set(err, WN_E_ARG,
+                            "%d threads are out of range (1 to 256, 0 for all cores)",
+                            options->n_threads);
+    return WN_OK;
+}
+
+/* ---- self-check ---- */
+
+/* Token ids spread over the vocabulary, the same in each run; control tokens are passed over. */
+static void check_tokens(const struct wn_model *model, int32_t *tokens, int n) {
+    struct wn_rng rng;
+    wn_rng_seed(&rng, 1, 0, 0, 0);
+    for (int i = 0; i < n; i++) {
+        do {
+            tokens[i] = (int32_t)(wn_rng_next(&rng) % (uint64_t)model->n_vocab);
+        } while (llama_vocab_is_control(model->vocab, tokens[i]) && model->n_vocab > 1000);
+    }
+}
+
+static double log_sum_exp(const float *x, int n) {
+    double max = -INFINITY, sum = 0.0;
+    for (int i = 0; i < n; i++)
+        if (x[i] > max)
+            max = x[i];
+    for (int i = 0; i < n; i++)
+        sum += exp(x[i] - max);
+    return max + log(sum);
+}
+
+static double kl_of_logits(const float *p, const float *q, int n) {
+    const double zp = log_sum_exp(p, n), zq = log_sum_exp(q, n);
+    double kl = 0.0;
+    for (int i = 0; i < n; i++) {
+        const double lp = p[i] - zp;
+        if (lp > -700.0)
+            kl += exp(lp) * (lp - (q[i] - zq));
+    }
+    return kl;
+}
+
+/* Probes the model natively: records the geometry of its layers and the logits of the check's last tokens. */
+static wn_status probe(struct wn_engine *engine, const int32_t *tokens, float *logits,
+                       struct wn_error *err) {
+    const int n_vocab = engine->model->n_vocab;
+    struct wn_graft *graft = NULL;
+    struct wn_native *native = NULL;
+    wn_status status = wn_graft_create(engine->n_layers, NULL, NULL, &graft);
+    if (status != WN_OK)
+        return wn_error_set(err, status, "out of memory");
+    const struct wn_native_options options = {
+        .n_ctx = 256,
+        .n_batch = 64,
+        .n_threads = engine->n_threads,
+        .flash_attention = true,
+        .probe = graft,
+    };
+    status = wn_native_create(engine->model, &options, &native, err);
+    for (int i = 0; status == WN_OK && i <= CHECK_SINGLE; i++) {
+        const int n = i == 0 ? CHECK_BATCH : 1;
+        wn_graft_begin(graft, n);
+        status =
+            wn_native_feed(native, i == 0 ? tokens : tokens + CHECK_BATCH + i - 1, n, NULL, err);
+        if (status == WN_OK)
+            memcpy(logits + (size_t)i * (size_t)n_vocab, wn_native_logits(native),
+                   (size_t)n_vocab * sizeof(float));
+    }
+    wn_native_free(native);
+    if (status == WN_OK && wn_graft_fault(graft) != NULL)
+        status = wn_error_set(err, WN_E_MODEL, "the model's architecture '%s' is not supported: %s",
+                              engine->model->architecture, wn_graft_fault(graft));
+    for (int i = 0; status == WN_OK && i < engine->n_layers; i++) {
+        engine->geometry[i] = wn_graft_geometry(graft)[i];
+        if (!engine->geometry[i].seen)
+            status = wn_error_set(
+                err, WN_E_MODEL,
+                "the model's architecture '%s' is not supported: its layer %d has no attention",
+                engine->model->architecture, i);
+    }
+    wn_graft_free(graft);
+    return status;
+}
+
+static wn_status check_against(struct wn_engine *engine, const int32_t *tokens, const float *logits,
+                               struct wn_error *err) {
+    const int n_vocab = engine->model->n_vocab;
+    struct wn_session *session = NULL;
+    double kl = 0.0;
+    wn_status status = wn_session_create(engine, &session, err);
+    for (int i = 0; status == WN_OK && i <= CHECK_SINGLE; i++) {
+        status = wn_session_feed(session, i == 0 ? tokens : tokens + CHECK_BATCH + i - 1,
+                                 i == 0 ? CHECK_BATCH : 1, NULL, err);
+        if (status == WN_OK)
+            kl += kl_of_logits(logits + (size_t)i * (size_t)n_vocab, wn_session_logits(session),
+                               n_vocab);
+    }
+    wn_session_free(session);
+    if (status != WN_OK)
+        return status;
+    engine->check_kl = kl / (CHECK_SINGLE + 1);
+    if (!(engine->check_kl <= check_kl_limit))
+        return wn_error_set(err, WN_E_MODEL,
+                            "the self-check failed for architecture '%s': the attention differs "
+                            "from llama.cpp's own by "
+                            "%.3g nat (limit %.3g)",
+                            engine->model->architecture, engine->check_kl, check_kl_limit);
+    return WN_OK;
+}
+
+/* ---- creation ---- */
+
+static wn_status set_shapes(struct wn_engine *engine, struct wn_error *err) {
+    engine->token_bytes = 0;
+    for (int i = 0; i < engine->n_layers; i++) {
+        const struct wn_layer_geometry *geometry = &engine->geometry[i];
+        struct wn_layer_shape *shape = &engine->shapes[i];
+        shape->n_kv_heads = geometry->n_kv_heads;
+        wn_page_layout_init(&shape->layout, WN_TYPE_F16, geometry->k_dim, WN_TYPE_F16,
+                            geometry->v_dim);
+        engine->token_bytes += shape->n_kv_heads * wn_layer_entry_bytes(shape);
+    }
+    const double wanted = (double)engine->n_ctx * (double)engine->token_bytes;
+    const double memory = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
+    if (wanted > memory)
+        return wn_error_set(err, WN_E_MEMORY,
+                            "a full cache of %lld tokens takes %.0f bytes (%.1f GiB), and this "
+                            "machine has %.1f GiB of memory",
+                            (long long)engine->n_ctx, wanted, wanted / 0x1p30, memory / 0x1p30);
+    return WN_OK;
+}
+
+static bool poll_stop(void *user) {
+    struct wn_engine *engine = user;
+    const struct wn_feed_options *polled = engine->polled;
+    if (polled == NULL || polled->on_progress == NULL || engine->stopped)
+        return engine->stopped;
+    engine->stopped = !polled->on_progress(polled->user, engine->polled_done, engine->polled_total);
+    return engine->stopped;
+}
+
+/*
+ * llama.cpp's own cache only has to find free cells for one batch. Quantised cells make it small; the rotation
+ * that llama.cpp then applies to queries, keys and values is switched off, since coordinates must keep their meaning.
+ * Its switch is an environment variable read when a context is made.
+ */
+static struct llama_context *make_context(struct wn_engine *engine, enum ggml_type cell_type) {
+    static pthread_mutex_t environment_lock = PTHREAD_MUTEX_INITIALIZER;
+    static const char rotation_switch[] = "LLAMA_ATTN_ROT_DISABLE";
+    struct llama_context_params params = llama_context_default_params();
+    params.n_ctx = (uint32_t)engine->n_batch;
+    params.n_batch = (uint32_t)engine->n_batch;
+    params.n_ubatch = (uint32_t)engine->n_batch;
+    params.n_seq_max = WN_MAX_SPANS;
+    params.n_outputs_max = WN_MAX_OUTPUTS;
+    params.n_threads = engine->n_threads;
+    params.n_threads_batch = engine->n_threads;
+    params.flash_attn_type = LLAMA_FLASH_ATTN_TYPE_ENABLED;
+    params.type_k = cell_type;
+    params.type_v = cell_type;
+    params.offload_kqv = false;
+    params.op_offload = false;
+    params.no_perf = true;
+    params.kv_unified = true;
+    params.cb_eval = wn_graft_callback;
+    params.cb_eval_user_data = engine->graft;
+    params.abort_callback = poll_stop;
+    params.abort_callback_data = engine;
+    pthread_mutex_lock(&environment_lock);
+    const char *before = getenv(rotation_switch);
+    char *saved = before != NULL ? strdup(before) : NULL;
+    setenv(rotation_switch, "1", 1);
+    struct llama_context *context = llama_init_from_model(engine->model->llama, params);
+    if (saved != NULL)
+        setenv(rotation_switch, saved, 1);
+    else
+        unsetenv(rotation_switch);
+    pthread_mutex_unlock(&environment_lock);
+    free(saved);
+    return context;
+}
+
+static int64_t cells_bytes(const struct wn_engine *engine, enum ggml_type cell_type) {
+    const int64_t n_cells = llama_n_ctx(engine->context);
+    int64_t bytes = 0;
+    for (int i = 0; i < engine->n_layers; i++) {
+        const struct wn_layer_geometry *geometry = &engine->geometry[i];
+        bytes +=
+            n_cells * (int64_t)ggml_row_size(cell_type, (int64_t)geometry->n_kv_heads *
+                                                            (geometry->k_dim + geometry->v_dim));
+    }
+    return bytes;
+}
+
+static wn_status graft_context(struct wn_engine *engine, struct wn_error *err) {
+    wn_status status =
+        wn_attention_create(engine->geometry, engine->n_layers, engine->n_batch, WN_MAX_SPANS,
+                            engine->n_threads, engine->kernels, &engine->attention);
+    if (status == WN_OK) {
+        const struct wn_graft_hooks hooks = {
+            .append = wn_attention_append,
+            .attend = wn_attention_attend,
+            .user = engine->attention,
+        };
+        status = wn_graft_create(engine->n_layers, &hooks, engine->geometry, &engine->graft);
+    }
+    if (status == WN_OK)
+        status = wn_pool_create(0, &engine->pool);
+    if (status != WN_OK)
+        return wn_error_set(err, status, "out of memory");
+    enum ggml_type cell_type = GGML_TYPE_Q4_0;
+    for (int i = 0; i < engine->n_layers; i++)
+        if (engine->geometry[i].k_dim % 32 != 0 || engine->geometry[i].v_dim % 32 != 0)
+            cell_type = GGML_TYPE_F16;
+    engine->context = make_context(engine, cell_type);
+    if (engine->context == NULL) {
+        char detail[256];
+        wn_llama_take_error(detail, sizeof detail);
+        return wn_error_set(err, WN_E_BACKEND, "llama.cpp cannot make a context (%s)",
+                            detail[0] != '\0' ? detail : "no reason given");
+    }
+    engine->batch = llama_batch_init(engine->n_batch, 0, 1);
+    engine->backend_cache_bytes = cells_bytes(engine, cell_type);
+    return WN_OK;
+}
+
+static wn_status build_engine(struct wn_engine *engine, struct wn_error *err) {
+    engine->geometry = calloc((size_t)engine->n_layers, sizeof *engine->geometry);
+    engine->shapes = calloc((size_t)engine->n_layers, sizeof *engine->shapes);
+    float *logits =
+        malloc((size_t)(CHECK_SINGLE + 1) * (size_t)engine->model->n_vocab * sizeof(float));
+    int32_t tokens[CHECK_BATCH + CHECK_SINGLE];
+    wn_status status = WN_OK;
+    if (engine->geometry == NULL || engine->shapes == NULL || logits == NULL)
+        status = wn_error_set(err, WN_E_MEMORY, "out of memory");
+    if (status == WN_OK) {
+        check_tokens(engine->model, tokens, CHECK_BATCH + CHECK_SINGLE);
+        status = probe(engine, tokens, logits, err);
+    }
+    if (status == WN_OK)
+        status = set_shapes(engine, err);
+    if (status == WN_OK)
+        status = graft_context(engine, err);
+    if (status == WN_OK)
+        status = check_against(engine, tokens, logits, err);
+    free(logits);
+    return status;
+}
+
+wn_status wn_engine_create(struct wn_model *model, const struct wn_engine_options *options,
+                           struct wn_engine **out, struct wn_error *err) {
+    wn_status status = check_options(options, err);
+    if (status != WN_OK)
+        return status;
+    const struct wn_kernels *kernels = wn_kernels_choose(options->kernels);
+    if (kernels == NULL)
+        return wn_error_set(err, WN_E_ARG, "kernels '%s' are unknown or this CPU cannot run them",
+                            options->kernels);
+    struct wn_engine *engine = calloc(1, sizeof *engine);
+    if (engine == NULL)
+        return wn_error_set(err, WN_E_MEMORY, "out of memory");
+    engine->model = model;
+    engine->kernels = kernels;
+    engine->n_layers = model->n_layers;
+    engine->n_ctx = options->n_ctx > 0 ? options->n_ctx : llama_model_n_ctx_train(model->llama);
+    engine->n_batch = options->n_batch;
+    engine->n_threads = options->n_threads > 0 ? options->n_threads : available_cores();
+    status = build_engine(engine, err);
+    if (status != WN_OK) {
+        wn_engine_free(engine);
+        return status;
+    }
+    wn_pool_trim(engine->pool);
+    *out = engine;
+    return WN_OK;
+}
+
+void wn_engine_free(struct wn_engine *engine) {
+    if (engine == NULL)
+        return;
+    if (engine->context != NULL) {
+        llama_batch_free(engine->batch);
+        llama_free(engine->context);
+    }
+    wn_graft_free(engine->graft);
+    wn_attention_free(engine->attention);
+    if (engine->pool != NULL)
+        wn_pool_free(engine->pool);
+    free(engine->geometry);
+    free(engine->shapes);
+    free(engine);
+}
+
+void wn_engine_info(const struct wn_engine *engine, struct wn_engine_info *out) {
+    *out = (struct wn_engine_info){
+        .n_ctx = engine->n_ctx,
+        .n_batch = engine->n_batch,
+        .n_threads = engine->n_threads,
+        .kernels = engine->kernels->name,
+        .n_layers = engine->n_layers,
+        .token_bytes = engine->token_bytes,
+        .backend_cache_bytes = engine->backend_cache_bytes,
+        .check_kl = engine->check_kl,
+    };
+    for (int i = 0; i < engine->n_layers; i++)
+        out->n_kv_heads += engine->geometry[i].n_kv_heads;
+}
+
+void wn_engine_trim(struct wn_engine *engine) {
+    wn_pool_trim(engine->pool);
+}

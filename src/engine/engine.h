@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: MIT */
+/* What the files of the engine share. */
+#ifndef WN_ENGINE_H
+#define WN_ENGINE_H
+
+#include <stdatomic.h>
+
+#include "core/store.h"
+#include "engine/attention.h"
+#include "engine/graft.h"
+#include "winnow.h"
+
+#include "llama.h"
+
+/* Sessions that one step can serve together. */
+enum { WN_MAX_SPANS = 16 };
+/* Rows of logits that one step can give; llama.cpp's buffers for them grow with it. */
+enum { WN_MAX_OUTPUTS = 64 };
+/* Policies with different query weights that one prefill can serve. */
+enum { WN_MAX_OBSERVERS = 4 };
+
+struct wn_model {
+    struct llama_model *llama;
+    const struct llama_vocab *vocab;
+    char architecture[64];
+    char description[128];
+    const char *chat_template; /* or NULL */
+    int64_t file_bytes;
+    int n_layers, n_vocab;
+};
+
+struct wn_engine {
+    struct wn_model *model;
+    struct llama_context *context;
+    struct llama_batch batch;
+    struct wn_graft *graft;
+    struct wn_layer_geometry *geometry; /* [n_layers] */
+    struct wn_attention *attention;
+    struct wn_pool *pool;
+    struct wn_layer_shape *shapes; /* [n_layers] */
+    const struct wn_kernels *kernels;
+    int64_t n_ctx;
+    int n_layers, n_batch, n_threads;
+    int64_t token_bytes, backend_cache_bytes;
+    double check_kl;
+    /* Who to ask whether the running step should stop. */
+    const struct wn_feed_options *polled;
+    int64_t polled_done, polled_total;
+    bool stopped;
+};
+
+struct wn_session {
+    struct wn_engine *engine;
+    struct wn_store *store;
+    int64_t n_tokens;
+    bool has_logits;
+    float *logits; /* [n_vocab] */
+    struct wn_observer observers[WN_MAX_OBSERVERS];
+    int n_observers;
+    struct wn_recent recent;
+    bool compressed;
+};
+
+/* ---- model ---- */
+
+/* Last error line llama.cpp logged, cut to fit; "" when none since the last call. */
+void wn_llama_take_error(char *text, size_t text_bytes);
+
+/* ---- steps ---- */
+
+/* One session's part of a step; logits are wanted for the last row, or for every row. */
+struct wn_step_part {
+    struct wn_session *session;
+    const int32_t *tokens;
+    int n_tokens;
+    bool all_logits;
+};
+/* Runs one step over 1 .. WN_MAX_SPANS parts (n_batch rows at most) and appends their rows. On failure no session
+ * has changed. The rows of logits are read with llama_get_logits_ith by batch row. */
+wn_status wn_engine_step(struct wn_engine *engine, const struct wn_step_part *parts, int n_parts,
+                         bool want_last_logits, struct wn_error *err);
+
+/* ---- observation ---- */
+
+wn_status wn_observers_reserve(struct wn_session *session, int64_t n_entries);
+void wn_session_drop_observation(struct wn_session *session);
+wn_status wn_session_copy_observation(struct wn_session *to, const struct wn_session *from);
+int64_t wn_session_observe_bytes(const struct wn_session *session);
+/* The observer that serves a policy, or NULL. */
+const struct wn_observer *wn_session_observer(const struct wn_session *session,
+                                              const struct wn_policy *policy);
+/*
+ * Attention of the session's last `window` kept queries over a head's entries, averaged by the policy's query
+ * weights: observed float [n_group][n_entries] (overwritten). scratch from wn_window_scratch_bytes.
+ */
+void wn_session_observe_window(const struct wn_session *session, const struct wn_policy *policy,
+                               int layer, int head, float *observed, void *scratch);
+size_t wn_window_scratch_bytes(const struct wn_session *session, const struct wn_policy *policy,
+                               int layer);
+
+#endif

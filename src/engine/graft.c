@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/graft.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ggml.h"
+
+enum op_kind { OP_APPEND_K, OP_APPEND_V, OP_ATTEND, OP_COUNT };
+
+/* User data of one custom node, and the dummy node that its op_params are copied from. */
+struct graft_op {
+    struct wn_graft *graft;
+    int layer;
+    enum op_kind kind;
+    struct ggml_tensor *dummy;
+};
+
+struct wn_graft {
+    int n_layers;
+    bool active;
+    struct wn_graft_hooks hooks;
+    struct wn_layer_geometry *geometry;
+    struct graft_op *ops; /* [n_layers][OP_COUNT] */
+    struct ggml_context *dummies;
+    int n_tokens; /* of the graph at hand */
+    struct wn_graft_counts counts;
+    char fault[160];
+};
+
+static void set_fault(struct wn_graft *graft, const char *text, int layer) {
+    if (graft->fault[0] != '\0')
+        return;
+    if (layer >= 0)
+        snprintf(graft->fault, sizeof graft->fault, "%s (layer %d)", text, layer);
+    else
+        snprintf(graft->fault, sizeof graft->fault, "%s", text);
+}
+
+/* ---- the custom nodes, run by llama.cpp's threads ---- */
+
+static void run_append(struct ggml_tensor *dst, int thread, int n_threads, void *user) {
+    const struct graft_op *op = user;
+    const struct ggml_tensor *rows = dst->src[0];
+    const struct wn_append_args args = {
+        .rows = rows->data,
+        .row_stride_bytes = rows->nb[1],
+        .n_tokens = (int)rows->ne[1],
+    };
+    op->graft->hooks.append(op->graft->hooks.user, op->layer, op->kind == OP_APPEND_V, &args,
+                            thread, n_threads);
+}
+
+static void run_attend(struct ggml_tensor *dst, int thread, int n_threads, void *user) {
+    const struct graft_op *op = user;
+    const struct ggml_tensor *q = dst->src[0];
+    const struct ggml_tensor *sinks = dst->src[4];
+    const struct wn_attend_node node = {
+        .q = q->data,
+        .q_token_stride_bytes = q->nb[1],
+        .q_head_stride_bytes = q->nb[2],
+        .out = dst->data,
+        .out_head_stride_bytes = dst->nb[1],
+        .out_token_stride_bytes = dst->nb[2],
+        .sinks = sinks != NULL ? sinks->data : NULL,
+        .n_tokens = (int)q->ne[1],
+    };
+    op->graft->hooks.attend(op->graft->hooks.user, op->layer, &node, thread, n_threads);
+}
+
+/* ---- making the dummies ---- */
+
+static wn_status make_dummies(struct wn_graft *graft) {
+    static const ggml_custom_op_t run[OP_COUNT] = {run_append, run_append, run_attend};
+    const size_t n_nodes = (size_t)graft->n_layers * OP_COUNT * 2;
+    const struct ggml_init_params params = {
+        .mem_size = n_nodes * ggml_tensor_overhead(),
+        .mem_buffer = NULL,
+        .no_alloc = true,
+    };
+    graft->dummies = ggml_init(params);
+    if (graft->dummies == NULL)
+        return WN_E_MEMORY;
+    for (int layer = 0; layer < graft->n_layers; layer++) {
+        for (int kind = 0; kind < OP_COUNT; kind++) {
+            struct graft_op *op = &graft->ops[layer * OP_COUNT + kind];
+            *op = (struct graft_op){.graft = graft, .layer = layer, .kind = (enum op_kind)kind};
+            struct ggml_tensor *arg = ggml_new_tensor_1d(graft->dummies, GGML_TYPE_F32, 1);
+            op->dummy = ggml_custom_4d(graft->dummies, GGML_TYPE_F32, 1, 1, 1, 1, &arg, 1,
+                                       run[kind], GGML_N_TASKS_MAX, op);
+        }
+    }
+    return WN_OK;
+}
+
+wn_status wn_graft_create(int n_layers, const struct wn_graft_hooks *hooks,
+                          const struct wn_layer_geometry *geometry, struct wn_graft **out) {
+    struct wn_graft *graft = calloc(1, sizeof *graft);
+    if (graft == NULL)
+        return WN_E_MEMORY;
+    graft->n_layers = n_layers;
+    graft->geometry = calloc((size_t)n_layers, sizeof *graft->geometry);
+    graft->ops = calloc((size_t)n_layers * OP_COUNT, sizeof *graft->ops);
+    wn_status status = graft->geometry != NULL && graft->ops != NULL ? WN_OK : WN_E_MEMORY;
+    if (status == WN_OK && hooks != NULL) {
+        graft->active = true;
+        graft->hooks = *hooks;
+        memcpy(graft->geometry, geometry, (size_t)n_layers * sizeof *geometry);
+        status = make_dummies(graft);
+    }
+    if (status != WN_OK) {
+        wn_graft_free(graft);
+        return status;
+    }
+    *out = graft;
+    return WN_OK;
+}
+
+void wn_graft_free(struct wn_graft *graft) {
+    if (graft == NULL)
+        return;
+    ggml_free(graft->dummies);
+    free(graft->geometry);
+    free(graft->ops);
+    free(graft);
+}
+
+/* ---- recognising nodes ---- */
+
+/* The layer of a tensor named "<prefix><N>…", or -1. */
+static int layer_of(const struct ggml_tensor *tensor, const char *prefix, int n_layers) {
+    if (tensor == NULL)
+        return -1;
+    const size_t length = strlen(prefix);
+    if (strncmp(tensor->name, prefix, length) != 0)
+        return -1;
+    int layer = -1;
+    if (sscanf(tensor->name + length, "%d", &layer) != 1)
+        return -1;
+    return layer >= 0 && layer < n_layers ? layer : -1;
+}
+
+static void turn(struct wn_graft *graft, struct ggml_tensor *node, int layer, enum op_kind kind) {
+    const struct ggml_tensor *dummy = graft->ops[layer * OP_COUNT + kind].dummy;
+    memcpy(node->op_params, dummy->op_params, sizeof node->op_params);
+    node->op = GGML_OP_CUSTOM;
+    graft->counts.n_custom++;
+}
+
+static struct wn_layer_geometry read_geometry(const struct ggml_tensor *node) {
+    float params[3]; /* scale, max_bias, softcap */
+    memcpy(params, node->op_params, sizeof params);
+    return (struct wn_layer_geometry){
+        .seen = true,
+        .n_heads = (int)node->src[0]->ne[2],
+        .n_kv_heads = (int)node->src[1]->ne[2],
+        .k_dim = (int)node->src[0]->ne[0],
+        .v_dim = (int)node->src[2]->ne[0],
+        .scale = params[0],
+        .softcap = params[2],
+        .has_sinks = node->src[4] != NULL,
+    };
+}
+
+static bool same_geometry(const struct wn_layer_geometry *a, const struct wn_layer_geometry *b) {
+    return a->seen == b->seen && a->n_heads == b->n_heads && a->n_kv_heads == b->n_kv_heads &&
+           a->k_dim == b->k_dim && a->v_dim == b->v_dim && a->scale == b->scale &&
+           a->softcap == b->softcap && a->has_sinks == b->has_sinks;
+}
+
+static void meet_attention(struct wn_graft *graft, struct ggml_tensor *node) {
+    const int layer = layer_of(node->src[1], "cache_k_l", graft->n_layers);
+    if (layer < 0) {
+        set_fault(graft, "its attention does not read a plain KV cache", -1);
+        return;
+    }
+    graft->counts.n_attend++;
+    float max_bias;
+    memcpy(&max_bias, (const char *)node->op_params + sizeof(float), sizeof max_bias);
+    if (max_bias != 0.0f)
+        set_fault(graft, "its attention uses ALiBi biases", layer);
+    if (layer_of(node->src[2], "cache_v_l", graft->n_layers) != layer)
+        set_fault(graft,
+                  "its values are not stored apart from its keys (multi-head latent attention)",
+                  layer);
+    if (node->src[0]->type != GGML_TYPE_F32 || node->type != GGML_TYPE_F32)
+        set_fault(graft, "its queries are not 32-bit floats", layer);
+    if (node->src[0]->ne[3] != 1)
+        set_fault(graft, "its attention runs in several streams", layer);
+    const struct wn_layer_geometry geometry = read_geometry(node);
+    if (geometry.n_kv_heads < 1 || geometry.n_heads % geometry.n_kv_heads != 0)
+        set_fault(graft, "its query heads are not a multiple of its KV heads", layer);
+    if (node->src[0]->ne[1] != graft->n_tokens)
+        set_fault(graft, "its attention does not run over every token of the batch", layer);
+    if (!graft->active) {
+        graft->geometry[layer] = geometry;
+        return;
+    }
+    if (!same_geometry(&geometry, &graft->geometry[layer]))
+        set_fault(graft, "its attention changed shape between two graphs", layer);
+    if (graft->fault[0] == '\0')
+        turn(graft, node, layer, OP_ATTEND);
+}
+
+static void meet_cache_write(struct wn_graft *graft, struct ggml_tensor *node) {
+    int layer = layer_of(node->view_src, "cache_k_l", graft->n_layers);
+    enum op_kind kind = OP_APPEND_K;
+    if (layer < 0) {
+        layer = layer_of(node->view_src, "cache_v_l", graft->n_layers);
+        kind = OP_APPEND_V;
+    }
+    if (layer < 0)
+        return;
+    graft->counts.n_append++;
+    if (!graft->active)
+        return;
+    const struct wn_layer_geometry *geometry = &graft->geometry[layer];
+    const int64_t width =
+        (int64_t)geometry->n_kv_heads * (kind == OP_APPEND_K ? geometry->k_dim : geometry->v_dim);
+    const struct ggml_tensor *rows = node->src[0];
+    if (rows->type != GGML_TYPE_F32 || rows->ne[0] != width || rows->ne[2] != 1 ||
+        rows->nb[0] != sizeof(float) || rows->ne[1] != graft->n_tokens)
+        set_fault(graft, "its keys or values do not come as one row of floats per token", layer);
+    if (graft->fault[0] == '\0')
+        turn(graft, node, layer, kind);
+}
+
+bool wn_graft_callback(struct ggml_tensor *node, bool ask, void *user) {
+    struct wn_graft *graft = user;
+    if (!ask)
+        return true;
+    switch (node->op) {
+    case GGML_OP_SET_ROWS:
+        meet_cache_write(graft, node);
+        break;
+    case GGML_OP_FLASH_ATTN_EXT:
+        meet_attention(graft, node);
+        break;
+    case GGML_OP_CUSTOM:
+        graft->counts.n_custom++;
+        break;
+    case GGML_OP_SSM_CONV:
+    case GGML_OP_SSM_SCAN:
+    case GGML_OP_RWKV_WKV6:
+    case GGML_OP_RWKV_WKV7:
+    case GGML_OP_GATED_LINEAR_ATTN:
+        set_fault(graft, "it has recurrent layers", -1);
+        break;
+    default:
+        break;
+    }
+    return false;
+}
+
+const struct wn_layer_geometry *wn_graft_geometry(const struct wn_graft *graft) {
+    return graft->geometry;
+}
+
+const char *wn_graft_fault(const struct wn_graft *graft) {
+    return graft->fault[0] != '\0' ? graft->fault : NULL;
+}
+
+void wn_graft_begin(struct wn_graft *graft, int n_tokens) {
+    graft->n_tokens = n_tokens;
+    graft->counts = (struct wn_graft_counts){0};
+}
+
+struct wn_graft_counts wn_graft_counts(const struct wn_graft *graft) {
+    return graft->counts;
+}

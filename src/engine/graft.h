@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The seam with llama.cpp. llama.cpp calls a context's cb_eval on every graph node just before the graph runs;
+ * there the nodes that write and read its KV cache are turned into GGML_OP_CUSTOM nodes that call the hooks
+ * below, on llama.cpp's own threads:
+ *
+ *     SET_ROWS into cache_k_l<N> / cache_v_l<N>   -> hooks.append
+ *     FLASH_ATTN_EXT over cache_k_l<N>            -> hooks.attend
+ *
+ * A reused graph holds nodes that are already turned; they are left alone.
+ */
+#ifndef WN_GRAFT_H
+#define WN_GRAFT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "winnow_core.h"
+
+struct ggml_tensor;
+
+/* What a layer's attention node says of itself. */
+struct wn_layer_geometry {
+    bool seen;
+    int n_heads, n_kv_heads; /* query heads, KV heads */
+    int k_dim, v_dim;        /* head dimension of keys and values */
+    float scale, softcap;    /* softcap 0: none */
+    bool has_sinks;
+};
+
+/* Rows of this step's keys or values: float [n_tokens][n_kv_heads * dim], row_stride in bytes. */
+struct wn_append_args {
+    const char *rows;
+    size_t row_stride_bytes;
+    int n_tokens;
+};
+
+/* Queries and output of one attention node; strides in bytes, elements float. */
+struct wn_attend_node {
+    const char *q;
+    size_t q_token_stride_bytes, q_head_stride_bytes;
+    char *out;
+    size_t out_token_stride_bytes, out_head_stride_bytes;
+    const float *sinks; /* [n_heads] or NULL */
+    int n_tokens;
+};
+
+struct wn_graft_hooks {
+    void (*append)(void *user, int layer, bool is_value, const struct wn_append_args *args,
+                   int thread, int n_threads);
+    void (*attend)(void *user, int layer, const struct wn_attend_node *node, int thread,
+                   int n_threads);
+    void *user;
+};
+
+struct wn_graft;
+
+/* hooks may be NULL: a probe that records geometry and rewrites nothing. geometry [n_layers], NULL for a probe;
+ * with hooks a node that differs from it is a fault. */
+wn_status wn_graft_create(int n_layers, const struct wn_graft_hooks *hooks,
+                          const struct wn_layer_geometry *geometry, struct wn_graft **out);
+void wn_graft_free(struct wn_graft *graft);
+
+/* For llama_context_params.cb_eval, with the graft as its user data. */
+bool wn_graft_callback(struct ggml_tensor *node, bool ask, void *graft);
+
+/* Geometry recorded so far, [n_layers]. */
+const struct wn_layer_geometry *wn_graft_geometry(const struct wn_graft *graft);
+/* Why the last graph cannot be served, or NULL. */
+const char *wn_graft_fault(const struct wn_graft *graft);
+/* Announces a graph over n_tokens; a node with another number of tokens is a fault. */
+void wn_graft_begin(struct wn_graft *graft, int n_tokens);
+/* Nodes met since wn_graft_begin: attention, cache writes, and custom (turned before, in a reused graph, or now). */
+struct wn_graft_counts {
+    int n_attend, n_append, n_custom;
+};
+struct wn_graft_counts wn_graft_counts(const struct wn_graft *graft);
+
+#endif

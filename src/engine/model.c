@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: MIT */
+#include <limits.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/engine.h"
+#include "engine/gguf_check.h"
+#include "engine/text.h"
+
+const char *wn_version(void) {
+    return "0.1.0";
+}
+
+/* ---- what llama.cpp logs ---- */
+
+static pthread_mutex_t log_lock = PTHREAD_MUTEX_INITIALIZER;
+static char log_error[256];
+
+static void keep_errors(enum ggml_log_level level, const char *text, void *user) {
+    (void)user;
+    if (level != GGML_LOG_LEVEL_ERROR)
+        return;
+    pthread_mutex_lock(&log_lock);
+    snprintf(log_error, sizeof log_error, "%s", text);
+    log_error[strcspn(log_error, "\n")] = '\0';
+    pthread_mutex_unlock(&log_lock);
+}
+
+void wn_llama_take_error(char *text, size_t text_bytes) {
+    pthread_mutex_lock(&log_lock);
+    snprintf(text, text_bytes, "%s", log_error);
+    log_error[0] = '\0';
+    pthread_mutex_unlock(&log_lock);
+}
+
+static void init_backend(void) {
+    llama_log_set(keep_errors, NULL);
+    llama_backend_init();
+}
+
+/* ---- opening ---- */
+
+static wn_status refuse(struct wn_error *err, const char *architecture, const char *reason) {
+    return wn_error_set(err, WN_E_MODEL, "the model's architecture '%s' is not supported: %s",
+                        architecture, reason);
+}
+
+/* Reasons that the file's metadata shows, before weights are read. */
+static wn_status check_metadata(const struct wn_gguf_info *info, struct wn_error *err) {
+    if (info->kv_lora_rank > 0)
+        return refuse(err, info->architecture,
+                      "it compresses keys and values itself (multi-head latent attention)");
+    if (info->has_ssm)
+        return refuse(err, info->architecture, "it has recurrent (state-space) layers");
+    if (strcmp(info->architecture, "llama4") == 0)
+        return refuse(err, info->architecture, "its attention is cut into chunks");
+    if (!info->has_tokenizer)
+        return wn_error_set(err, WN_E_MODEL,
+                            "the model file has no tokenizer, so text cannot be read");
+    return WN_OK;
+}
+
+/* Reasons that the loaded model shows. */
+static wn_status check_loaded(const struct wn_model *model, struct wn_error *err) {
+    const struct llama_model *llama = model->llama;
+    if (llama_model_has_encoder(llama))
+        return refuse(err, model->architecture,
+                      "it has an encoder; only decoder-only models have a cache to compress");
+    if (!llama_model_has_decoder(llama))
+        return refuse(err, model->architecture, "it has no decoder");
+    if (llama_model_is_recurrent(llama))
+        return refuse(err, model->architecture, "it is recurrent and has no KV cache to compress");
+    if (llama_model_is_hybrid(llama))
+        return refuse(err, model->architecture, "it mixes recurrent layers with attention");
+    if (llama_model_is_diffusion(llama))
+        return refuse(err, model->architecture, "it generates by diffusion, not token by token");
+    if (llama_model_n_swa(llama) > 0)
+        return refuse(err, model->architecture, "some of its layers attend to a sliding window");
+    return WN_OK;
+}
+
+static bool template_works(const char *chat_template) {
+    const struct llama_chat_message message = {.role = "user", .content = "x"};
+    return chat_template != NULL &&
+           llama_chat_apply_template(chat_template, &message, 1, true, NULL, 0) > 0;
+}
+
+static wn_status load(struct wn_model *model, const char *path, struct wn_error *err) {
+    struct llama_model_params params = llama_model_default_params();
+    params.n_gpu_layers = 0;
+    model->llama = llama_model_load_from_file(path, params);
+    if (model->llama == NULL) {
+        char detail[256];
+        wn_llama_take_error(detail, sizeof detail);
+        return wn_error_set(err, WN_E_BACKEND, "llama.cpp cannot load %s (%s)", path,
+                            detail[0] != '\0' ? detail : "no reason given");
+    }
+    model->vocab = llama_model_get_vocab(model->llama);
+    model->n_layers = llama_model_n_layer(model->llama);
+    model->n_vocab = llama_vocab_n_tokens(model->vocab);
+    llama_model_desc(model->llama, model->description, sizeof model->description);
+    const char *chat_template = llama_model_chat_template(model->llama, NULL);
+    if (template_works(chat_template))
+        model->chat_template = chat_template;
+    return check_loaded(model, err);
+}
+
+wn_status wn_model_open(const char *path, struct wn_model **out, struct wn_error *err) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, init_backend);
+    struct wn_gguf_info info;
+    wn_status status = wn_gguf_check_file(path, &info, err);
+    if (status == WN_OK)
+        status = check_metadata(&info, err);
+    if (status != WN_OK)
+        return status;
+    struct wn_model *model = calloc(1, sizeof *model);
+    if (model == NULL)
+        return wn_error_set(err, WN_E_MEMORY, "out of memory");
+    snprintf(model->architecture, sizeof model->architecture, "%s", info.architecture);
+    model->file_bytes = (int64_t)info.file_bytes;
+    status = load(model, path, err);
+    if (status != WN_OK) {
+        wn_model_free(model);
+        return status;
+    }
+    *out = model;
+    return WN_OK;
+}
+
+void wn_model_free(struct wn_model *model) {
+    if (model == NULL)
+        return;
+    if (model->llama != NULL)
+        llama_model_free(model->llama);
+    free(model);
+}
+
+void wn_model_info(const struct wn_model *model, struct wn_model_info *out) {
+    *out = (struct wn_model_info){
+        .architecture = model->architecture,
+        .description = model->description,
+        .n_ctx_train = llama_model_n_ctx_train(model->llama),
+        .n_params = (int64_t)llama_model_n_params(model->llama),
+        .file_bytes = model->file_bytes,
+        .n_layers = model->n_layers,
+        .n_vocab = model->n_vocab,
+        .has_chat_template = model->chat_template != NULL,
+    };
+}
+
+/* ---- tokens ---- */
+
+void wn_tokens_free(struct wn_tokens *tokens) {
+    if (tokens == NULL)
+        return;
+    free(tokens->id);
+    *tokens = (struct wn_tokens){0};
+}
+
+/* Appends the tokens of clean text. llama.cpp takes lengths as int32. */
+static wn_status append_tokens(const struct wn_model *model, const char *text, size_t n_bytes,
+                               bool add_begin, bool parse_special, struct wn_tokens *tokens,
+                               struct wn_error *err) {
+    if (n_bytes == 0 && !add_begin)
+        return WN_OK;
+    if (n_bytes > (size_t)INT32_MAX - 64)
+        return wn_error_set(err, WN_E_ARG, "the text has %zu bytes; at most 2 GiB can be tokenised",
+                            n_bytes);
+    /* No tokenizer makes more tokens than bytes, begin and end tokens apart. */
+    const int32_t room = (int32_t)n_bytes + 8;
+    int32_t *larger = realloc(tokens->id, ((size_t)tokens->n + (size_t)room) * sizeof *larger);
+    if (larger == NULL)
+        return wn_error_set(err, WN_E_MEMORY, "out of memory while tokenising");
+    tokens->id = larger;
+    const int32_t n = llama_tokenize(model->vocab, text, (int32_t)n_bytes, tokens->id + tokens->n,
+                                     room, add_begin, parse_special);
+    if (n < 0)
+        return wn_error_set(err, WN_E_BACKEND, "llama.cpp cannot tokenise the text");
+    tokens->n += n;
+    return WN_OK;
+}
+
+/* Appends text in which nothing is a control token; invalid bytes are replaced first. */
+static wn_status append_plain(const struct wn_model *model, const char *text, size_t n_bytes,
+                              bool add_begin, struct wn_tokens *tokens, struct wn_error *err) {
+    char *clean = NULL;
+    size_t n_clean = 0;
+    wn_status status = wn_text_clean(text, n_bytes, &clean, &n_clean);
+    if (status != WN_OK)
+        return wn_error_set(err, status, "out of memory while reading the text");
+    status = append_tokens(model, clean, n_clean, add_begin, false, tokens, err);
+    free(clean);
+    return status;
+}
+
+static wn_status hand_over(wn_status status, struct wn_tokens *tokens, struct wn_tokens *out) {
+    if (status == WN_OK)
+        *out = *tokens;
+    else
+        wn_tokens_free(tokens);
+    return status;
+}
+
+wn_status wn_model_tokenize(const struct wn_model *model, const char *text, size_t n_bytes,
+                            bool add_begin, struct wn_tokens *out, struct wn_error *err) {
+    struct wn_tokens tokens = {0};
+    return hand_over(append_plain(model, text, n_bytes, add_begin, &tokens, err), &tokens, out);
+}
+
+int wn_model_token_text(const struct wn_model *model, int32_t token, char *buf, int buf_bytes) {
+    if (token < 0 || token >= model->n_vocab)
+        return 0;
+    const int32_t n = llama_token_to_piece(model->vocab, token, buf, buf_bytes, 0, false);
+    return n > 0 ? n : 0;
+}
+
+bool wn_model_token_is_end(const struct wn_model *model, int32_t token) {
+    return llama_vocab_is_eog(model->vocab, token);
+}
+
+/* ---- chat turns ---- */
+
+/* Stands for the content while the template is applied; what is before and after it is the template's own. */
+static const char content_mark[] = "winnow-content-mark";
+
+/* The template's text around a user turn's content. Free *rendered. */
+static wn_status render_around(const struct wn_model *model, char **rendered, const char **before,
+                               size_t *n_before, const char **after, struct wn_error *err) {
+    const struct llama_chat_message message = {.role = "user", .content = content_mark};
+    const int32_t n = llama_chat_apply_template(model->chat_template, &message, 1, true, NULL, 0);
+    char *text = n > 0 ? malloc((size_t)n + 1) : NULL;
+    if (text == NULL)
+        return wn_error_set(err, WN_E_MEMORY, "out of memory while applying the chat template");
+    llama_chat_apply_template(model->chat_template, &message, 1, true, text, n + 1);
+    text[n] = '\0';
+    char *mark = strstr(text, content_mark);
+    if (mark == NULL || strstr(mark + 1, content_mark) != NULL) {
+        free(text);
+        return wn_error_set(err, WN_E_MODEL,
+                            "the model's chat template does not hold the user's text exactly once");
+    }
+    *rendered = text;
+    *before = text;
+    *n_before = (size_t)(mark - text);
+    *after = mark + strlen(content_mark);
+    return WN_OK;
+}
+
+/* A template that writes the begin token itself must not get a second one. */
+static bool starts_with_begin(const struct wn_model *model, const char *text, size_t n_bytes) {
+    const llama_token begin = llama_vocab_bos(model->vocab);
+    const char *piece =
+        begin != LLAMA_TOKEN_NULL ? llama_vocab_get_text(model->vocab, begin) : NULL;
+    return piece != NULL && strlen(piece) <= n_bytes && strncmp(text, piece, strlen(piece)) == 0;
+}
+
+wn_status wn_model_chat_document(const struct wn_model *model, const char *document, size_t n_bytes,
+                                 struct wn_tokens *out, struct wn_error *err) {
+    struct wn_tokens tokens = {0};
+    wn_status status = WN_OK;
+    char *rendered = NULL;
+    if (model->chat_template != NULL) {
+        const char *before, *after;
+        size_t n_before;
+        status = render_around(model, &rendered, &before, &n_before, &after, err);
+        if (status == WN_OK)
+            status = append_tokens(model, before, n_before,
+                                   !starts_with_begin(model, before, n_before), true, &tokens, err);
+    }
+    if (status == WN_OK && document != NULL && n_bytes > 0) {
+        status = append_plain(model, document, n_bytes, model->chat_template == NULL, &tokens, err);
+        if (status == WN_OK)
+            status = append_tokens(model, "\n\n", 2, false, false, &tokens, err);
+    } else if (status == WN_OK && model->chat_template == NULL) {
+        status = append_tokens(model, "", 0, true, false, &tokens, err);
+    }
+    free(rendered);
+    return hand_over(status, &tokens, out);
+}
+
+wn_status wn_model_chat_question(const struct wn_model *model, const char *question, size_t n_bytes,
+                                 struct wn_tokens *out, struct wn_error *err) {
+    struct wn_tokens tokens = {0};
+    wn_status status = append_plain(model, question, n_bytes, false, &tokens, err);
+    if (status == WN_OK && model->chat_template != NULL) {
+        char *rendered;
+        const char *before, *after;
+        size_t n_before;
+        status = render_around(model, &rendered, &before, &n_before, &after, err);
+        if (status == WN_OK) {
+            status = append_tokens(model, after, strlen(after), false, true, &tokens, err);
+            free(rendered);
+        }
+    } else if (status == WN_OK) {
+        status = append_tokens(model, "\n", 1, false, false, &tokens, err);
+    }
+    return hand_over(status, &tokens, out);
+}

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT */
+/* llama.cpp as it is, without the graft: the peer of every comparison, and the probe of the self-check. */
+#ifndef WN_NATIVE_H
+#define WN_NATIVE_H
+
+#include "winnow.h"
+
+struct wn_graft;
+struct wn_native;
+
+struct wn_native_options {
+    int64_t n_ctx; /* cells */
+    int n_batch;   /* tokens per step */
+    int n_threads;
+    bool flash_attention;
+    struct wn_graft *probe; /* records the graph's nodes; usually NULL */
+};
+
+wn_status wn_native_create(struct wn_model *model, const struct wn_native_options *options,
+                           struct wn_native **out, struct wn_error *err);
+void wn_native_free(struct wn_native *native);
+/* Appends tokens; options as for wn_session_feed (on_progress is called after each step only). */
+wn_status wn_native_feed(struct wn_native *native, const int32_t *tokens, int64_t n,
+                         const struct wn_feed_options *options, struct wn_error *err);
+/* Logits after the last token, float [n_vocab], valid until the next feed. */
+const float *wn_native_logits(const struct wn_native *native);
+/* Cuts the text back to its first n_tokens tokens. */
+void wn_native_truncate(struct wn_native *native, int64_t n_tokens);
+int64_t wn_native_n_tokens(const struct wn_native *native);
+
+#endif

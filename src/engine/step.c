@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: MIT */
+/* One step: a batch of tokens of one or several sessions through the grafted context. */
+#include <string.h>
+
+#include "engine/engine.h"
+
+static wn_status prepare_sessions(const struct wn_step_part *parts, int n_parts,
+                                  struct wn_span *spans) {
+    int row0 = 0;
+    for (int i = 0; i < n_parts; i++) {
+        struct wn_session *session = parts[i].session;
+        wn_status status = wn_store_reserve(session->store, parts[i].n_tokens);
+        if (status == WN_OK && session->n_observers > 0)
+            status = wn_observers_reserve(session, session->n_tokens + parts[i].n_tokens);
+        if (status != WN_OK)
+            return status;
+        spans[i] = (struct wn_span){
+            .store = session->store,
+            .row0 = row0,
+            .n_rows = parts[i].n_tokens,
+            .position0 = session->n_tokens,
+            .observers = session->observers,
+            .n_observers = session->n_observers,
+            .recent = session->recent.window > 0 ? &session->recent : NULL,
+        };
+        row0 += parts[i].n_tokens;
+    }
+    return WN_OK;
+}
+
+static void fill_batch(struct llama_batch *batch, const struct wn_step_part *parts, int n_parts,
+                       bool want_last_logits) {
+    int row = 0;
+    for (int i = 0; i < n_parts; i++) {
+        for (int t = 0; t < parts[i].n_tokens; t++, row++) {
+            const bool last = t + 1 == parts[i].n_tokens;
+            batch->token[row] = parts[i].tokens[t];
+            batch->pos[row] = (llama_pos)(parts[i].session->n_tokens + t);
+            batch->n_seq_id[row] = 1;
+            batch->seq_id[row][0] = i;
+            batch->logits[row] = parts[i].all_logits || (last && want_last_logits);
+        }
+    }
+    batch->n_tokens = row;
+}
+
+/* Every layer's three nodes must have been ours, otherwise llama.cpp's own unused cache was read. */
+static wn_status check_graft(const struct wn_engine *engine, struct wn_error *err) {
+    const char *fault = wn_graft_fault(engine->graft);
+    if (fault != NULL)
+        return wn_error_set(err, WN_E_MODEL, "the model's architecture '%s' is not supported: %s",
+                            engine->model->architecture, fault);
+    const struct wn_graft_counts counts = wn_graft_counts(engine->graft);
+    if (counts.n_custom != 3 * engine->n_layers)
+        return wn_error_set(err, WN_E_BACKEND,
+                            "llama.cpp's graph has %d cache nodes where %d are expected",
+                            counts.n_custom, 3 * engine->n_layers);
+    return WN_OK;
+}
+
+static wn_status decode(struct wn_engine *engine, struct wn_error *err) {
+    wn_graft_begin(engine->graft, engine->batch.n_tokens);
+    const int32_t rc = llama_decode(engine->context, engine->batch);
+    /* Only free cells are needed of llama.cpp's own cache: forget what it thinks it holds. */
+    llama_memory_clear(llama_get_memory(engine->context), false);
+    if (rc == 2 || engine->stopped)
+        return wn_error_set(err, WN_E_ABORTED, "stopped on request");
+    if (rc != 0) {
+        char detail[256];
+        wn_llama_take_error(detail, sizeof detail);
+        return wn_error_set(err, WN_E_BACKEND,
+                            "llama.cpp failed to process the tokens (code %d%s%s)", (int)rc,
+                            detail[0] != '\0' ? ": " : "", detail);
+    }
+    return check_graft(engine, err);
+}
+
+wn_status wn_engine_step(struct wn_engine *engine, const struct wn_step_part *parts, int n_parts,
+                         bool want_last_logits, struct wn_error *err) {
+    struct wn_span spans[WN_MAX_SPANS] = {0};
+    wn_status status = prepare_sessions(parts, n_parts, spans);
+    if (status == WN_OK)
+        status = wn_attention_prepare(engine->attention, spans, n_parts);
+    if (status != WN_OK)
+        return wn_error_set(err, status, "no memory for the keys and values of %lld more tokens",
+                            (long long)parts[0].n_tokens);
+    fill_batch(&engine->batch, parts, n_parts, want_last_logits);
+    status = decode(engine, err);
+    if (status != WN_OK)
+        return status;
+    for (int i = 0; i < n_parts; i++) {
+        wn_store_commit(parts[i].session->store, parts[i].n_tokens,
+                        engine->batch.pos + spans[i].row0);
+        parts[i].session->n_tokens += parts[i].n_tokens;
+    }
+    return WN_OK;
+}
