@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The plain-C table: every sum in double, no assumption about sizes. It is what the other variants
+ * are checked against, and what runs on machines without one.
+ */
+#include <assert.h>
+#include <math.h>
+#include <string.h>
+
+#include "kernels/variants.h"
+
+static void encode_row(enum wn_type type, const float *src, void *dst, int n) {
+    assert(type == WN_TYPE_F16);
+    (void)type;
+    uint16_t *half = dst;
+    for (int i = 0; i < n; i++) {
+        half[i] = wn_f32_to_f16(src[i]);
+    }
+}
+
+static void decode_row(enum wn_type type, const void *src, float *dst, int n) {
+    assert(type == WN_TYPE_F16);
+    (void)type;
+    const uint16_t *half = src;
+    for (int i = 0; i < n; i++) {
+        dst[i] = wn_f16_to_f32(half[i]);
+    }
+}
+
+/* The decoded rows of one page, and one row's scores. */
+struct page_tile {
+    float *k;  /* [WN_PAGE_LEN][k_dim] */
+    float *v;  /* [WN_PAGE_LEN][v_dim] */
+    double *s; /* [WN_PAGE_LEN] */
+};
+
+struct work {
+    struct page_tile tile;
+    double *m, *l; /* [n_rows] */
+    double *acc;   /* [n_rows][v_dim] */
+};
+
+static size_t scratch_bytes(const struct wn_page_layout *layout, int n_rows) {
+    const size_t n_double = WN_PAGE_LEN + (size_t)n_rows * (2 + (size_t)layout->v_dim);
+    const size_t n_float = WN_PAGE_LEN * ((size_t)layout->k_dim + (size_t)layout->v_dim);
+    return n_double * sizeof(double) + n_float * sizeof(float);
+}
+
+static struct work work_init(const struct wn_page_layout *layout, int n_rows, void *scratch) {
+    struct work w;
+    w.tile.s = scratch;
+    w.m = w.tile.s + WN_PAGE_LEN;
+    w.l = w.m + n_rows;
+    w.acc = w.l + n_rows;
+    w.tile.k = (float *)(w.acc + (size_t)n_rows * (size_t)layout->v_dim);
+    w.tile.v = w.tile.k + WN_PAGE_LEN * (size_t)layout->k_dim;
+    return w;
+}
+
+static void decode_page(const struct wn_page_layout *layout, const uint8_t *page, int lo, int hi,
+                        const struct page_tile *tile) {
+    for (int e = lo; e < hi; e++) {
+        decode_row(layout->k_type, page + (size_t)e * layout->k_row_bytes,
+                   tile->k + (size_t)e * layout->k_dim, layout->k_dim);
+        decode_row(layout->v_type, page + layout->v_offset + (size_t)e * layout->v_row_bytes,
+                   tile->v + (size_t)e * layout->v_dim, layout->v_dim);
+    }
+}
+
+/* Scores of entries [lo, hi) of a page for row r into tile->s; returns their maximum. */
+static double row_scores(const struct wn_page_layout *layout, const uint8_t *page, int lo, int hi,
+                         const struct wn_rows *rows, int r, const struct page_tile *tile) {
+    const float *b = (const float *)(page + layout->b_offset);
+    const float *q = rows->q + (size_t)r * layout->k_dim;
+    double max = -INFINITY;
+    for (int e = lo; e < hi; e++) {
+        const float *k = tile->k + (size_t)e * layout->k_dim;
+        double dot = 0;
+        for (int c = 0; c < layout->k_dim; c++) {
+            dot += (double)q[c] * (double)k[c];
+        }
+        if (rows->softcap != 0) {
+            dot = (double)rows->softcap * tanh(dot / (double)rows->softcap);
+        }
+        tile->s[e] = dot + (double)b[e];
+        max = tile->s[e] > max ? tile->s[e] : max;
+    }
+    return max;
+}
+
+static int max_int(int a, int b) {
+    return a > b ? a : b;
+}
+
+static int min_int(int a, int b) {
+    return a < b ? a : b;
+}
+
+/* Joins entries [lo, hi) of a page, which row r sees, to its running softmax. */
+static void attend_row(const struct wn_page_layout *layout, const uint8_t *page, int lo, int hi,
+                       const struct wn_rows *rows, int r, const struct work *w) {
+    const int v_dim = layout->v_dim;
+    const double page_max = row_scores(layout, page, lo, hi, rows, r, &w->tile);
+    if (page_max == -INFINITY) {
+        return;
+    }
+    double *acc = w->acc + (size_t)r * v_dim;
+    const double m = page_max > w->m[r] ? page_max : w->m[r];
+    const double alpha = exp(w->m[r] - m);
+    w->m[r] = m;
+    w->l[r] *= alpha;
+    for (int c = 0; c < v_dim; c++) {
+        acc[c] *= alpha;
+    }
+    for (int e = lo; e < hi; e++) {
+        const double p = exp(w->tile.s[e] - m);
+        if (p == 0) {
+            continue;
+        }
+        const float *v = w->tile.v + (size_t)e * v_dim;
+        w->l[r] += p;
+        for (int c = 0; c < v_dim; c++) {
+            acc[c] += p * (double)v[c];
+        }
+    }
+}
+
+static void attend(const struct wn_kv *kv, int64_t first, int64_t last, const struct wn_rows *rows,
+                   struct wn_partial *out, void *scratch) {
+    const struct wn_page_layout *layout = kv->layout;
+    const struct work w = work_init(layout, rows->n_rows, scratch);
+    const size_t n_acc = (size_t)rows->n_rows * (size_t)layout->v_dim;
+    for (int r = 0; r < rows->n_rows; r++) {
+        w.m[r] = -INFINITY;
+        w.l[r] = 0;
+    }
+    for (size_t i = 0; i < n_acc; i++) {
+        w.acc[i] = 0;
+    }
+    for (int64_t i_page = first / WN_PAGE_LEN; i_page * WN_PAGE_LEN < last; i_page++) {
+        const uint8_t *page = kv->pages[i_page];
+        const int64_t page_first = i_page * WN_PAGE_LEN;
+        const int lo = wn_page_clamp(first, page_first);
+        const int hi = wn_page_clamp(last, page_first);
+        decode_page(layout, page, lo, hi, &w.tile);
+        for (int r = 0; r < rows->n_rows; r++) {
+            const int row_lo = max_int(lo, wn_page_clamp(wn_row_begin(rows, r), page_first));
+            const int row_hi = min_int(hi, wn_page_clamp(wn_row_end(rows, r), page_first));
+            if (row_lo < row_hi) {
+                attend_row(layout, page, row_lo, row_hi, rows, r, &w);
+            }
+        }
+    }
+    for (int r = 0; r < rows->n_rows; r++) {
+        /* m is returned rounded to float; l and acc are made relative to the rounded value. */
+        out->m[r] = (float)w.m[r];
+        const double alpha = w.m[r] == -INFINITY ? 0 : exp(w.m[r] - (double)out->m[r]);
+        out->l[r] = (float)(w.l[r] * alpha);
+        for (int c = 0; c < layout->v_dim; c++) {
+            const size_t i = (size_t)r * layout->v_dim + c;
+            out->acc[i] = (float)(w.acc[i] * alpha);
+        }
+    }
+}
+
+/* Adds the weighted probabilities of head g's rows over entries [lo, hi) to sum[lo .. hi). */
+static void observe_page(const struct wn_page_layout *layout, const uint8_t *page,
+                         int64_t page_first, int lo, int hi, const struct wn_rows *rows, int g,
+                         const struct wn_observe_out *out, const struct page_tile *tile,
+                         double *sum) {
+    const int n_head_rows = rows->n_rows / rows->n_group;
+    for (int r = g * n_head_rows; r < (g + 1) * n_head_rows; r++) {
+        const double lse = (double)out->lse[r];
+        const double weight = (double)out->weight[r];
+        const int row_lo = max_int(lo, wn_page_clamp(wn_row_begin(rows, r), page_first));
+        const int row_hi = min_int(hi, wn_page_clamp(wn_row_end(rows, r), page_first));
+        if (weight == 0 || lse == -INFINITY || row_lo >= row_hi) {
+            continue;
+        }
+        row_scores(layout, page, row_lo, row_hi, rows, r, tile);
+        for (int e = row_lo; e < row_hi; e++) {
+            sum[e] += weight * exp(tile->s[e] - lse);
+        }
+    }
+}
+
+static void observe(const struct wn_kv *kv, int64_t first, int64_t last, const struct wn_rows *rows,
+                    const struct wn_observe_out *out, void *scratch) {
+    const struct wn_page_layout *layout = kv->layout;
+    const struct work w = work_init(layout, rows->n_rows, scratch);
+    for (int64_t i_page = first / WN_PAGE_LEN; i_page * WN_PAGE_LEN < last; i_page++) {
+        const int64_t page_first = i_page * WN_PAGE_LEN;
+        const int lo = wn_page_clamp(first, page_first);
+        const int hi = wn_page_clamp(last, page_first);
+        decode_page(layout, kv->pages[i_page], lo, hi, &w.tile);
+        for (int g = 0; g < rows->n_group; g++) {
+            double sum[WN_PAGE_LEN] = {0};
+            observe_page(layout, kv->pages[i_page], page_first, lo, hi, rows, g, out, &w.tile, sum);
+            float *dst = out->sum + g * out->sum_stride + page_first;
+            for (int e = lo; e < hi; e++) {
+                dst[e] = (float)((double)dst[e] + sum[e]);
+            }
+        }
+    }
+}
+
+static void merge(int n_parts, const float *m, const float *l, size_t ml_stride, const float *acc,
+                  size_t acc_stride, int v_dim, float sink, float *out, float *lse) {
+    enum { CHUNK = 32 };
+    double max = (double)sink;
+    for (int p = 0; p < n_parts; p++) {
+        const double part_max = (double)m[p * ml_stride];
+        max = part_max > max ? part_max : max;
+    }
+    double denominator = sink == -INFINITY ? 0 : exp((double)sink - max);
+    for (int p = 0; p < n_parts; p++) {
+        if (m[p * ml_stride] != -INFINITY) {
+            denominator += exp((double)m[p * ml_stride] - max) * (double)l[p * ml_stride];
+        }
+    }
+    for (int first = 0; first < v_dim; first += CHUNK) {
+        const int n = min_int(CHUNK, v_dim - first);
+        double sum[CHUNK] = {0};
+        for (int p = 0; p < n_parts; p++) {
+            if (m[p * ml_stride] == -INFINITY) {
+                continue;
+            }
+            const double weight = exp((double)m[p * ml_stride] - max) / denominator;
+            for (int c = 0; c < n; c++) {
+                sum[c] += weight * (double)acc[p * acc_stride + (size_t)(first + c)];
+            }
+        }
+        for (int c = 0; c < n; c++) {
+            out[first + c] = (float)sum[c];
+        }
+    }
+    if (lse) {
+        *lse = max == -INFINITY ? -INFINITY : (float)(max + log(denominator));
+    }
+}
+
+static float row_norm(enum wn_type type, const uint8_t *row, int n) {
+    assert(type == WN_TYPE_F16);
+    (void)type;
+    const uint16_t *half = (const uint16_t *)row;
+    double sum = 0;
+    for (int i = 0; i < n; i++) {
+        const double x = (double)wn_f16_to_f32(half[i]);
+        sum += x * x;
+    }
+    return (float)sqrt(sum);
+}
+
+static void row_norms(const struct wn_kv *kv, int64_t first, int64_t last, float *k_norm,
+                      float *v_norm) {
+    const struct wn_page_layout *layout = kv->layout;
+    for (int64_t i = first; i < last; i++) {
+        const uint8_t *page = kv->pages[i / WN_PAGE_LEN];
+        const size_t e = (size_t)(i % WN_PAGE_LEN);
+        if (k_norm) {
+            k_norm[i - first] =
+                row_norm(layout->k_type, page + e * layout->k_row_bytes, layout->k_dim);
+        }
+        if (v_norm) {
+            v_norm[i - first] = row_norm(
+                layout->v_type, page + layout->v_offset + e * layout->v_row_bytes, layout->v_dim);
+        }
+    }
+}
+
+const struct wn_kernels *wn_kernels_reference(void) {
+    static const struct wn_kernels table = {
+        .name = "reference",
+        .encode_row = encode_row,
+        .decode_row = decode_row,
+        .attend = attend,
+        .scratch_bytes = scratch_bytes,
+        .observe = observe,
+        .merge = merge,
+        .row_norms = row_norms,
+    };
+    return &table;
+}

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Conversion and norms of single rows, and the merging of partial softmaxes. Included once per
+ * variant.
+ */
+
+static void encode_row(enum wn_type type, const float *src, void *dst, int n) {
+    assert(type == WN_TYPE_F16);
+    (void)type;
+    uint16_t *half = dst;
+    int i = 0;
+    for (; i + VL <= n; i += VL) {
+        vf_store_f16(half + i, vf_load(src + i));
+    }
+    for (; i < n; i++) {
+        half[i] = wn_f32_to_f16(src[i]);
+    }
+}
+
+static void decode_row(enum wn_type type, const void *src, float *dst, int n) {
+    assert(type == WN_TYPE_F16);
+    (void)type;
+    const uint16_t *half = src;
+    int i = 0;
+    for (; i + VL <= n; i += VL) {
+        vf_store(dst + i, vf_load_f16(half + i));
+    }
+    for (; i < n; i++) {
+        dst[i] = wn_f16_to_f32(half[i]);
+    }
+}
+
+static float row_norm(enum wn_type type, const uint8_t *row, int n) {
+    assert(type == WN_TYPE_F16);
+    (void)type;
+    vf sum = vf_zero();
+    int i = 0;
+    for (; i + VL <= n; i += VL) {
+        const vf x = vf_load_f16(row + 2 * (size_t)i);
+        sum = vf_fma(x, x, sum);
+    }
+    if (i < n) {
+        const vf x = vf_load_f16_part(row + 2 * (size_t)i, n - i);
+        sum = vf_fma(x, x, sum);
+    }
+    return sqrtf(vf_sum(sum));
+}
+
+static void row_norms(const struct wn_kv *kv, int64_t first, int64_t last, float *k_norm,
+                      float *v_norm) {
+    const struct wn_page_layout *layout = kv->layout;
+    for (int64_t i = first; i < last; i++) {
+        const uint8_t *page = kv->pages[i / WN_PAGE_LEN];
+        const size_t e = (size_t)(i % WN_PAGE_LEN);
+        if (k_norm) {
+            k_norm[i - first] =
+                row_norm(layout->k_type, page + e * layout->k_row_bytes, layout->k_dim);
+        }
+        if (v_norm) {
+            v_norm[i - first] = row_norm(
+                layout->v_type, page + layout->v_offset + e * layout->v_row_bytes, layout->v_dim);
+        }
+    }
+}
+
+/* out += weight x. */
+static void add_scaled(float *out, float weight, const float *x, int n) {
+    int i = 0;
+    for (; i + VL <= n; i += VL) {
+        vf_store(out + i, vf_fma(vf_set1(weight), vf_load(x + i), vf_load(out + i)));
+    }
+    for (; i < n; i++) {
+        out[i] += weight * x[i];
+    }
+}
+
+static void merge(int n_parts, const float *m, const float *l, size_t ml_stride, const float *acc,
+                  size_t acc_stride, int v_dim, float sink, float *out, float *lse) {
+    double max = (double)sink;
+    for (int p = 0; p < n_parts; p++) {
+        const double part_max = (double)m[(size_t)p * ml_stride];
+        max = part_max > max ? part_max : max;
+    }
+    memset(out, 0, (size_t)v_dim * sizeof *out);
+    double denominator = sink == -INFINITY ? 0 : exp((double)sink - max);
+    for (int p = 0; p < n_parts; p++) {
+        if (m[(size_t)p * ml_stride] != -INFINITY) {
+            const double part = (double)l[(size_t)p * ml_stride];
+            denominator += exp((double)m[(size_t)p * ml_stride] - max) * part;
+        }
+    }
+    for (int p = 0; p < n_parts; p++) {
+        if (m[(size_t)p * ml_stride] != -INFINITY) {
+            const double weight = exp((double)m[(size_t)p * ml_stride] - max) / denominator;
+            add_scaled(out, (float)weight, acc + (size_t)p * acc_stride, v_dim);
+        }
+    }
+    if (lse) {
+        *lse = max == -INFINITY ? -INFINITY : (float)(max + log(denominator));
+    }
+}

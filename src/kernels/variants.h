@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the kernel files share among themselves: the tables of the x86 variants and the row limits.
+ */
+#ifndef WN_KERNELS_VARIANTS_H
+#define WN_KERNELS_VARIANTS_H
+
+#include "kernels/kernels.h"
+
+/* The x86 variants need the compiler's target attributes and cpuid.h. */
+#if defined(__x86_64__) && defined(__GNUC__)
+#define WN_KERNELS_X86 1
+#else
+#define WN_KERNELS_X86 0
+#endif
+
+#if WN_KERNELS_X86
+const struct wn_kernels *wn_kernels_avx2(void);
+const struct wn_kernels *wn_kernels_avx512(void);
+#endif
+
+/* An entry limit as an index 0 .. WN_PAGE_LEN of the page whose first entry is `page_first`. */
+static inline int wn_page_clamp(int64_t limit, int64_t page_first) {
+    if (limit <= page_first) {
+        return 0;
+    }
+    return limit >= page_first + WN_PAGE_LEN ? WN_PAGE_LEN : (int)(limit - page_first);
+}
+
+static inline int64_t wn_row_begin(const struct wn_rows *rows, int r) {
+    return rows->row_begin ? rows->row_begin[r] : 0;
+}
+
+static inline int64_t wn_row_end(const struct wn_rows *rows, int r) {
+    return rows->row_end ? rows->row_end[r] : INT64_MAX;
+}
+
+#endif

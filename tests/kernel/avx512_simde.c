@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The AVX-512 kernels compiled against SIMDe, which emulates their instructions, so that their
+ * tests run on any CPU.
+ */
+#define SIMDE_ENABLE_NATIVE_ALIASES
+#include <simde/x86/avx2.h>
+#include <simde/x86/avx512.h>
+#include <simde/x86/f16c.h>
+#include <simde/x86/fma.h>
+
+#include "kernels/kernels.h"
+
+/* SIMDe 0.7.4 lacks conversions of 16 halves, and those of 8 do not keep NaN as hardware does. */
+static inline __m512 cvtph_512(__m256i x) {
+    uint16_t half[16];
+    float value[16];
+    _mm256_storeu_si256((__m256i *)half, x);
+    for (int i = 0; i < 16; i++) {
+        value[i] = wn_f16_to_f32(half[i]);
+    }
+    return _mm512_loadu_ps(value);
+}
+
+static inline __m256i cvtps_512(__m512 x) {
+    uint16_t half[16];
+    float value[16];
+    _mm512_storeu_ps(value, x);
+    for (int i = 0; i < 16; i++) {
+        half[i] = wn_f32_to_f16(value[i]);
+    }
+    return _mm256_loadu_si256((const __m256i *)half);
+}
+
+#define _mm512_cvtph_ps(half)        cvtph_512(half)
+#define _mm512_cvtps_ph(x, rounding) cvtps_512(x)
+
+#define WN_AVX512_EMULATED 1
+#define wn_kernels_avx512  wn_kernels_avx512_emulated
+#include "kernels/avx512.c"

@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Prints what the kernels reach on one core beside what the core can do: decoding against a plain
+ * sum over as many bytes, the matrix products of prefill and observe against a loop of
+ * multiply-adds in registers. Each figure is the median of REPEATS runs after one warm-up, in
+ * processor time, which other programs on the machine disturb less.
+ *
+ *     bench_kernels [variant]
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "kernels/kernels.h"
+
+#if defined(__x86_64__) && defined(__GNUC__)
+#include <immintrin.h>
+#endif
+
+enum { REPEATS = 9 };
+
+#if defined(__clang__)
+#define UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define UNROLL _Pragma("GCC unroll 16")
+#endif
+
+static double now_ms(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
+}
+
+static int compare_double(const void *a, const void *b) {
+    const double x = *(const double *)a;
+    const double y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double median_ms(void (*run)(void *), void *arg) {
+    double ms[REPEATS];
+    run(arg);
+    for (int i = 0; i < REPEATS; i++) {
+        const double start = now_ms();
+        run(arg);
+        ms[i] = now_ms() - start;
+    }
+    qsort(ms, REPEATS, sizeof ms[0], compare_double);
+    return ms[REPEATS / 2];
+}
+
+static void *allocate(size_t bytes) {
+    void *p = aligned_alloc(64, (bytes + 63) / 64 * 64);
+    if (!p) {
+        fprintf(stderr, "bench_kernels: out of memory\n");
+        exit(1);
+    }
+    memset(p, 0, bytes);
+    return p;
+}
+
+static float uniform(uint64_t *state) {
+    *state = *state * 6364136223846793005u + 1442695040888963407u;
+    return (float)(*state >> 40) * 0x1p-23f - 1.0f;
+}
+
+/* ---- what the machine can do ---- */
+
+static volatile float sink_float;
+static volatile uint64_t sink_u64;
+
+struct bytes {
+    const uint64_t *words;
+    size_t n_words;
+};
+
+#if defined(__x86_64__) && defined(__GNUC__)
+__attribute__((target("avx2"))) static void sum_bytes(void *arg) {
+    const struct bytes *b = arg;
+    __m256i sum[4] = {_mm256_setzero_si256(), _mm256_setzero_si256(), _mm256_setzero_si256(),
+                      _mm256_setzero_si256()};
+    for (size_t i = 0; i + 16 <= b->n_words; i += 16) {
+        UNROLL
+        for (size_t j = 0; j < 4; j++) {
+            const __m256i *src = (const __m256i *)(b->words + i + 4 * j);
+            sum[j] = _mm256_add_epi64(sum[j], _mm256_load_si256(src));
+        }
+    }
+    const __m256i total =
+        _mm256_add_epi64(_mm256_add_epi64(sum[0], sum[1]), _mm256_add_epi64(sum[2], sum[3]));
+    sink_u64 = (uint64_t)_mm256_extract_epi64(total, 0) + (uint64_t)_mm256_extract_epi64(total, 1) +
+               (uint64_t)_mm256_extract_epi64(total, 2) + (uint64_t)_mm256_extract_epi64(total, 3);
+}
+
+enum { PEAK_STEPS = 4000000, PEAK_CHAINS = 12 };
+
+__attribute__((target("avx2,fma"))) static void multiply_add_256(void *arg) {
+    (void)arg;
+    __m256 x[PEAK_CHAINS];
+    UNROLL
+    for (int j = 0; j < PEAK_CHAINS; j++) {
+        x[j] = _mm256_set1_ps((float)j);
+    }
+    const __m256 a = _mm256_set1_ps(0.999f);
+    const __m256 b = _mm256_set1_ps(0.001f);
+    for (int i = 0; i < PEAK_STEPS; i++) {
+        UNROLL
+        for (int j = 0; j < PEAK_CHAINS; j++) {
+            x[j] = _mm256_fmadd_ps(x[j], a, b);
+        }
+    }
+    UNROLL
+    for (int j = 1; j < PEAK_CHAINS; j++) {
+        x[0] = _mm256_add_ps(x[0], x[j]);
+    }
+    sink_float = _mm256_cvtss_f32(x[0]);
+}
+
+__attribute__((target("avx512f"))) static void multiply_add_512(void *arg) {
+    (void)arg;
+    __m512 x[PEAK_CHAINS];
+    UNROLL
+    for (int j = 0; j < PEAK_CHAINS; j++) {
+        x[j] = _mm512_set1_ps((float)j);
+    }
+    const __m512 a = _mm512_set1_ps(0.999f);
+    const __m512 b = _mm512_set1_ps(0.001f);
+    for (int i = 0; i < PEAK_STEPS; i++) {
+        UNROLL
+        for (int j = 0; j < PEAK_CHAINS; j++) {
+            x[j] = _mm512_fmadd_ps(x[j], a, b);
+        }
+    }
+    UNROLL
+    for (int j = 1; j < PEAK_CHAINS; j++) {
+        x[0] = _mm512_add_ps(x[0], x[j]);
+    }
+    sink_float = _mm512_cvtss_f32(x[0]);
+}
+
+/* Lanes x multiply and add x chains x steps. */
+static double peak_gflops(const struct wn_kernels *kernels) {
+    if (strcmp(kernels->name, "avx512") == 0) {
+        return 16.0 * 2 * PEAK_CHAINS * PEAK_STEPS / (median_ms(multiply_add_512, NULL) * 1e6);
+    }
+    if (strcmp(kernels->name, "avx2") == 0) {
+        return 8.0 * 2 * PEAK_CHAINS * PEAK_STEPS / (median_ms(multiply_add_256, NULL) * 1e6);
+    }
+    return NAN;
+}
+#else
+static void sum_bytes(void *arg) {
+    const struct bytes *b = arg;
+    uint64_t sum = 0;
+    for (size_t i = 0; i < b->n_words; i++) {
+        sum += b->words[i];
+    }
+    sink_u64 = sum;
+}
+
+static double peak_gflops(const struct wn_kernels *kernels) {
+    (void)kernels;
+    return NAN;
+}
+#endif
+
+/* ---- the kernels ---- */
+
+struct bench {
+    const struct wn_kernels *kernels;
+    struct wn_page_layout layout;
+    int64_t n_entries;
+    int n_kv_heads; /* walked one after the other, so that the bytes exceed the caches */
+    uint8_t *data;
+    const uint8_t **pages;
+    struct wn_rows rows;
+    struct wn_partial partial;
+    struct wn_observe_out observed;
+    void *scratch;
+};
+
+static size_t bench_bytes(const struct bench *b) {
+    return (size_t)b->n_kv_heads * (size_t)(b->n_entries / WN_PAGE_LEN) * b->layout.page_bytes;
+}
+
+static void bench_fill(struct bench *b) {
+    uint64_t state = 1;
+    const size_t n_pages = (size_t)b->n_kv_heads * (size_t)(b->n_entries / WN_PAGE_LEN);
+    b->data = allocate(bench_bytes(b));
+    b->pages = allocate(n_pages * sizeof *b->pages);
+    float *row = allocate((size_t)(b->layout.k_dim + b->layout.v_dim) * sizeof *row);
+    for (size_t p = 0; p < n_pages; p++) {
+        uint8_t *page = b->data + p * b->layout.page_bytes;
+        b->pages[p] = page;
+        for (size_t e = 0; e < WN_PAGE_LEN; e++) {
+            for (int c = 0; c < b->layout.k_dim + b->layout.v_dim; c++) {
+                row[c] = uniform(&state);
+            }
+            b->kernels->encode_row(WN_TYPE_F16, row, page + e * b->layout.k_row_bytes,
+                                   b->layout.k_dim);
+            b->kernels->encode_row(WN_TYPE_F16, row + b->layout.k_dim,
+                                   page + b->layout.v_offset + e * b->layout.v_row_bytes,
+                                   b->layout.v_dim);
+        }
+    }
+    free(row);
+}
+
+static struct bench bench_create(const struct wn_kernels *kernels, int dim, int64_t n_entries,
+                                 int n_kv_heads, int n_rows, int n_group) {
+    struct bench b = {.kernels = kernels, .n_entries = n_entries, .n_kv_heads = n_kv_heads};
+    wn_page_layout_init(&b.layout, WN_TYPE_F16, dim, WN_TYPE_F16, dim);
+    bench_fill(&b);
+    uint64_t state = 2;
+    const size_t n = (size_t)n_rows;
+    float *q = allocate(n * (size_t)dim * sizeof *q);
+    float *lse = allocate(n * sizeof *lse);
+    float *weight = allocate(n * sizeof *weight);
+    for (size_t i = 0; i < n * (size_t)dim; i++) {
+        q[i] = uniform(&state) / 4;
+    }
+    for (size_t i = 0; i < n; i++) {
+        lse[i] = 10;
+        weight[i] = 1;
+    }
+    b.rows = (struct wn_rows){.q = q, .n_rows = n_rows, .n_group = n_group};
+    b.partial.m = allocate(n * sizeof(float));
+    b.partial.l = allocate(n * sizeof(float));
+    b.partial.acc = allocate(n * (size_t)dim * sizeof(float));
+    b.observed = (struct wn_observe_out){.lse = lse, .weight = weight, .sum_stride = n_entries};
+    b.observed.sum = allocate((size_t)n_group * (size_t)n_entries * sizeof(float));
+    b.scratch = allocate(kernels->scratch_bytes(&b.layout, n_rows));
+    return b;
+}
+
+static void bench_free(struct bench *b) {
+    free(b->data);
+    free(b->pages);
+    free((void *)b->rows.q);
+    free((void *)b->observed.lse);
+    free((void *)b->observed.weight);
+    free(b->observed.sum);
+    free(b->partial.m);
+    free(b->partial.l);
+    free(b->partial.acc);
+    free(b->scratch);
+}
+
+static struct wn_kv bench_kv(const struct bench *b, int head) {
+    return (struct wn_kv){&b->layout, b->pages + head * (b->n_entries / WN_PAGE_LEN)};
+}
+
+static void run_attend(void *arg) {
+    struct bench *b = arg;
+    for (int h = 0; h < b->n_kv_heads; h++) {
+        const struct wn_kv kv = bench_kv(b, h);
+        b->kernels->attend(&kv, 0, b->n_entries, &b->rows, &b->partial, b->scratch);
+    }
+}
+
+static void run_observe(void *arg) {
+    struct bench *b = arg;
+    for (int h = 0; h < b->n_kv_heads; h++) {
+        const struct wn_kv kv = bench_kv(b, h);
+        b->kernels->observe(&kv, 0, b->n_entries, &b->rows, &b->observed, b->scratch);
+    }
+}
+
+static void print_decode(const struct wn_kernels *kernels, int dim, int n_group) {
+    struct bench b = bench_create(kernels, dim, 32768, 8, n_group, n_group);
+    struct bytes bytes = {(const uint64_t *)b.data, bench_bytes(&b) / sizeof(uint64_t)};
+    const double gb = (double)bench_bytes(&b) * 1e-6;
+    const double read = gb / median_ms(sum_bytes, &bytes);
+    const double decode = gb / median_ms(run_attend, &b);
+    printf("decode   d=%-3d G=%d  8 x 32768 entries   %6.2f GB/s of %6.2f read   %3.0f %%\n", dim,
+           n_group, decode, read, 100 * decode / read);
+    bench_free(&b);
+}
+
+static void print_product(const struct wn_kernels *kernels, int dim, int n_tokens, int n_group,
+                          double peak) {
+    const int64_t n_entries = 4096;
+    struct bench b = bench_create(kernels, dim, n_entries, 1, n_tokens * n_group, n_group);
+    const double gflop = 2e-9 * n_tokens * n_group * (double)n_entries * dim;
+    const double prefill = 2 * gflop / (median_ms(run_attend, &b) * 1e-3);
+    const double observe = gflop / (median_ms(run_observe, &b) * 1e-3);
+    printf(
+        "prefill  d=%-3d G=%d  %3d tokens, 4096 entries   %6.1f GFLOP/s of %5.1f peak   %3.0f %%\n",
+        dim, n_group, n_tokens, prefill, peak, 100 * prefill / peak);
+    printf(
+        "observe  d=%-3d G=%d  %3d tokens, 4096 entries   %6.1f GFLOP/s of %5.1f peak   %3.0f %%\n",
+        dim, n_group, n_tokens, observe, peak, 100 * observe / peak);
+    bench_free(&b);
+}
+
+int main(int argc, char **argv) {
+    const struct wn_kernels *kernels = wn_kernels_choose(argc > 1 ? argv[1] : NULL);
+    if (!kernels) {
+        fprintf(stderr, "bench_kernels: no variant %s on this CPU\n", argv[1]);
+        return 1;
+    }
+    printf("variant %s\n", kernels->name);
+    print_decode(kernels, 64, 1);
+    print_decode(kernels, 64, 3);
+    print_decode(kernels, 64, 8);
+    print_decode(kernels, 128, 4);
+    const double peak = peak_gflops(kernels);
+    print_product(kernels, 64, 512, 3, peak);
+    print_product(kernels, 64, 32, 3, peak);
+    print_product(kernels, 128, 128, 4, peak);
+    return 0;
+}
