@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Flags of a subcommand. One table row per flag says everything: parsing, validation, defaults,
+ * help text and suggestions for mistyped names are all read from it, so that they cannot disagree.
+ *
+ * `--flag value` and `--flag=value` are the same. A flag given twice counts once, with the later
+ * value, except lists. Every refusal is one sentence of the form "what (why; what to do)".
+ */
+#ifndef WN_CLI_ARGS_H
+#define WN_CLI_ARGS_H
+
+#include "winnow_core.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+/* Each kind with the field it fills. */
+enum wn_flag_kind {
+    WN_FLAG_SWITCH,  /* bool: true when given; takes no value */
+    WN_FLAG_TEXT,    /* const char *: points into argv */
+    WN_FLAG_TEXTS,   /* struct wn_flag_texts: every value given, in order */
+    WN_FLAG_INTEGER, /* int64_t in [min, max] */
+    WN_FLAG_NUMBER,  /* double in [min, max]; "inf" is allowed where max is INFINITY */
+    WN_FLAG_CHOICE,  /* int: index of the name in `choice` */
+    WN_FLAG_PARSED   /* anything: `parse` fills it */
+};
+
+enum { WN_FLAG_TEXTS_MAX = 256 };
+struct wn_flag_texts {
+    const char *text[WN_FLAG_TEXTS_MAX];
+    int n;
+};
+
+struct wn_flag {
+    const char *name;       /* "keep": written --keep */
+    const char *short_name; /* "n" or "ub", written with one dash; NULL: none */
+    const char *value;      /* what stands for the value in the help, "N" or "FILE" */
+    const char *section;    /* heading in the help; rows of one section stand together */
+    const char *help;       /* sentences; name choices, range and default are added from this row */
+    const char *preset;     /* default, parsed like a value given; NULL: the field stays zero */
+    enum wn_flag_kind kind;
+    size_t offset; /* of the field */
+    double min, max;
+    bool above_min;        /* NUMBER: min itself is refused */
+    const char *automatic; /* INTEGER: this word stands for `automatic_value`; NULL: none */
+    int64_t automatic_value;
+    /* CHOICE: names, NULL behind the last; and one line on each for the help, or NULL. */
+    const char *(*choice)(int idx);
+    const char *(*choice_summary)(int idx);
+    wn_status (*parse)(const char *text, void *field, struct wn_error *err); /* PARSED */
+};
+
+struct wn_flag_table {
+    const char *command; /* "run" */
+    const char *usage;   /* behind "winnow run " */
+    const char *about;   /* paragraphs; a line that begins with a space is printed as it is */
+    const struct wn_flag *flags;
+    int n_flags;
+};
+
+/*
+ * Fills `options` (a zeroed struct that the rows' offsets describe) with the defaults, then with
+ * the flags in argv[1 .. argc-1]. given bool [n_flags] out: which were on the line. WN_E_ARG with a
+ * sentence in err; options then hold what was read before.
+ */
+wn_status wn_args_parse(const struct wn_flag_table *table, int argc, char **argv, void *options,
+                        bool *given, struct wn_error *err);
+
+/* Row of a flag by its long name; -1 when there is none. */
+int wn_args_find(const struct wn_flag_table *table, const char *name);
+
+void wn_args_print_help(const struct wn_flag_table *table, FILE *out);
+
+/* Prints text word by word between columns `indent` and 80; the cursor stands at column `at`. Ends
+ * the line. */
+void wn_print_wrapped(FILE *out, const char *text, int indent, int at);
+
+#endif

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: MIT */
+/* The subcommands. Each gets its own words (argv[0] is its name) and returns the exit status: 0, 1
+ * for a failure, 2 for wrong usage, 130 when interrupted. */
+#ifndef WN_CLI_COMMANDS_H
+#define WN_CLI_COMMANDS_H
+
+enum { WN_EXIT_OK = 0, WN_EXIT_FAILURE = 1, WN_EXIT_USAGE = 2, WN_EXIT_INTERRUPTED = 130 };
+
+int wn_cmd_run(int argc, char **argv);
+int wn_cmd_bench(int argc, char **argv);
+
+#endif

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: MIT */
+#include "eval/targets.h"
+
+#include "eval/text_file.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Our own texts, in the order of the graft and quality rows. */
+static const char *const text_names[] = {"narrative.txt", "manual.txt", "interview.txt",
+                                         "program.txt", "records.txt"};
+enum { N_TEXTS = sizeof text_names / sizeof text_names[0] };
+/* Tokens that the speed rows need. */
+enum { LONG_TOKENS = 8192 };
+
+const struct wn_target_group *wn_target_groups(int *n) {
+    static const struct wn_target_group groups[] = {
+        {"graft", "the grafted model against llama.cpp's own two attention paths", wn_target_graft},
+        {"memory", "KV bytes and resident memory after compression", wn_target_memory},
+        {"decode", "decode speed against llama.cpp", wn_target_decode},
+        {"prefill", "prefill speed against llama.cpp", wn_target_prefill},
+        {"quality", "KL of the policies against the full cache", wn_target_quality},
+    };
+    *n = sizeof groups / sizeof groups[0];
+    return groups;
+}
+
+static wn_status append_all(struct wn_tokens *all, const struct wn_tokens *text) {
+    int32_t *larger = realloc(all->id, (size_t)(all->n + text->n) * sizeof *larger);
+    if (larger == NULL) {
+        return WN_E_MEMORY;
+    }
+    all->id = larger;
+    memcpy(all->id + all->n, text->id, (size_t)text->n * sizeof *larger);
+    all->n += text->n;
+    return WN_OK;
+}
+
+static wn_status read_text(struct wn_targets *targets, const char *name, struct wn_error *err) {
+    char path[4096];
+    struct wn_text_file file = {0};
+    snprintf(path, sizeof path, "%s/%s", targets->texts, name);
+    wn_status status = wn_text_file_read(path, &file, err);
+    if (status != WN_OK) {
+        return status;
+    }
+    status = wn_model_tokenize(targets->model, file.bytes, file.n_bytes, true,
+                               &targets->text[targets->n_texts], err);
+    wn_text_file_free(&file);
+    if (status == WN_OK) {
+        targets->n_texts++;
+    }
+    return status;
+}
+
+wn_status wn_targets_open(struct wn_targets *targets, struct wn_error *err) {
+    wn_status status = WN_OK;
+    for (int i = 0; status == WN_OK && i < N_TEXTS; i++) {
+        status = read_text(targets, text_names[i], err);
+    }
+    while (status == WN_OK && targets->all.n < LONG_TOKENS) {
+        for (int i = 0; status == WN_OK && i < targets->n_texts; i++) {
+            status = append_all(&targets->all, &targets->text[i]);
+        }
+    }
+    if (status != WN_OK) {
+        wn_targets_close(targets);
+    }
+    return status;
+}
+
+void wn_targets_close(struct wn_targets *targets) {
+    for (int i = 0; i < targets->n_texts; i++) {
+        wn_tokens_free(&targets->text[i]);
+    }
+    targets->n_texts = 0;
+    wn_tokens_free(&targets->all);
+}
+
+void wn_targets_add(struct wn_targets *targets, const char *name, double measured,
+                    enum wn_target_kind kind, double target, const char *format, ...) {
+    char detail[256];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(detail, sizeof detail, format, arguments);
+    va_end(arguments);
+    const struct wn_target_row row = {
+        .name = name, .measured = measured, .target = target, .kind = kind, .detail = detail};
+    targets->on_row(targets->user, &row);
+}
+
+void wn_targets_note(struct wn_targets *targets, const char *format, ...) {
+    char note[256];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(note, sizeof note, format, arguments);
+    va_end(arguments);
+    if (targets->on_note != NULL) {
+        targets->on_note(targets->user, note);
+    }
+}

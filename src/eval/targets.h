@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The figures the project promises, measured: each is a row "name measured target ok|short". A measurement is a
+ * function that adds one or several rows.
+ */
+#ifndef WN_EVAL_TARGETS_H
+#define WN_EVAL_TARGETS_H
+
+#include "winnow.h"
+
+enum wn_target_kind {
+    WN_TARGET_AT_MOST,
+    WN_TARGET_AT_LEAST,
+    WN_TARGET_NONE /* a figure without a promise, for comparison */
+};
+
+struct wn_target_row {
+    const char *name;
+    double measured, target;
+    enum wn_target_kind kind;
+    const char *detail; /* one line: what the figure was made of */
+};
+
+struct wn_targets {
+    struct wn_model *model;
+    struct wn_engine *engine;
+    int n_vocab, n_threads;
+    int64_t n_rounds;         /* of timed comparisons; odd */
+    const char *texts;        /* folder of our own texts */
+    const char *reference;    /* folder of reference data, or NULL */
+    struct wn_tokens text[8]; /* our own texts, tokenised */
+    int n_texts;
+    struct wn_tokens all; /* all of them, one after the other, repeated beyond 8,192 tokens */
+    /* Called with every row as it is measured, and with what is being measured now. */
+    void (*on_row)(void *user, const struct wn_target_row *row);
+    void (*on_note)(void *user, const char *note);
+    int64_t (*resident_bytes)(void);
+    void *user;
+};
+
+/* Reads and tokenises the texts. model, engine and texts are set by the caller. */
+wn_status wn_targets_open(struct wn_targets *targets, struct wn_error *err);
+void wn_targets_close(struct wn_targets *targets);
+
+struct wn_target_group {
+    const char *name; /* "graft", "speed", ... : what --only takes */
+    const char *summary;
+    wn_status (*measure)(struct wn_targets *targets, struct wn_error *err);
+};
+/* The groups in order, and their number. */
+const struct wn_target_group *wn_target_groups(int *n);
+
+/* A row; detail is printf-formatted. Used by the groups. */
+void wn_targets_add(struct wn_targets *targets, const char *name, double measured,
+                    enum wn_target_kind kind, double target, const char *format, ...)
+    __attribute__((format(printf, 6, 7)));
+void wn_targets_note(struct wn_targets *targets, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+wn_status wn_target_graft(struct wn_targets *targets, struct wn_error *err);
+wn_status wn_target_decode(struct wn_targets *targets, struct wn_error *err);
+wn_status wn_target_prefill(struct wn_targets *targets, struct wn_error *err);
+wn_status wn_target_memory(struct wn_targets *targets, struct wn_error *err);
+wn_status wn_target_quality(struct wn_targets *targets, struct wn_error *err);
+
+#endif

@@ -1,0 +1,71 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# Helpers of the program's tests. Each test script runs `winnow` through `run` or `refused`, checks
+# what came out with the others, and ends with `finish`. Every failed check is printed; the script
+# fails if there was one.
+set -uo pipefail
+
+: "${WINNOW_BIN:?the program under test}"
+if [ ! -f "${WINNOW_MODEL:-}" ]; then
+    echo "skipped: WINNOW_MODEL names no model"
+    exit 77
+fi
+export WINNOW_MODEL
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+n_failed=0
+out=
+err=
+
+fail() {
+    n_failed=$((n_failed + 1))
+    printf 'FAILED: %s\n  last command: winnow %s\n  stdout: %.600s\n  stderr: %.1200s\n' \
+        "$1" "${last_command:-}" "$out" "$err"
+}
+
+# run STATUS ARGUMENTS...: runs the program, keeps its output in $out and $err, and checks its exit
+# status. Standard input comes from the caller.
+run() {
+    local expected=$1 status=0
+    shift
+    last_command="$*"
+    "$WINNOW_BIN" "$@" >"$work/out" 2>"$work/err" || status=$?
+    # Command substitution cannot hold NUL bytes; tests that care read the files.
+    out=$(tr -d '\0' <"$work/out")
+    err=$(tr -d '\0' <"$work/err")
+    [ "$status" -eq "$expected" ] || fail "exit status $status instead of $expected"
+}
+
+# refused STATUS PATTERN ARGUMENTS...: the program says one sentence that matches the extended
+# regular expression and prints nothing else.
+refused() {
+    local expected=$1 pattern=$2
+    shift 2
+    run "$expected" "$@" </dev/null
+    [ -z "$out" ] || fail "output besides the error"
+    [ "$(grep -c '' "$work/err")" -eq 1 ] || fail "not one line of error"
+    [[ $err == "winnow: "* ]] || fail "the error does not begin with the program's name"
+    grep -Eq -- "$pattern" "$work/err" || fail "the error does not match: $pattern"
+}
+
+says() {
+    grep -Eq -- "$1" "$work/err" || fail "standard error does not match: $1"
+}
+
+says_not() {
+    ! grep -Eq -- "$1" "$work/err" || fail "standard error matches: $1"
+}
+
+# json EXPRESSION: a Python expression over the parsed output, `d`, that must be true.
+json() {
+    python3 -c 'import json, sys
+d = json.load(open(sys.argv[1], encoding="utf-8"))
+sys.exit(0 if eval("(" + sys.argv[2] + ")") else 1)' "$work/out" "$1" 2>"$work/python" ||
+        fail "not true of the JSON: $1"
+}
+
+finish() {
+    [ "$n_failed" -eq 0 ] || exit 1
+    echo "all checks passed"
+}

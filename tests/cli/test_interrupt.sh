@@ -1,0 +1,74 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# Ctrl-C: the program stops within a second, says what it did, and exits with 130.
+# shellcheck source=tests/cli/lib.sh
+. "$(dirname "$0")/lib.sh"
+
+# interrupted SIGN ARGUMENTS...: sends SIGINT a moment after the sign: `caught`, the program has
+# begun to read the prompt (it handles the signal from there on), or `text`, the first words are
+# out. A shell starts background jobs with SIGINT ignored, so the program is started by Python,
+# which can undo that.
+interrupted() {
+    local sign=$1
+    shift
+    last_command="$*"
+    python3 - "$work" "$sign" "$WINNOW_BIN" "$@" <<'PYTHON' || fail "did not stop as it should"
+import os, re, signal, subprocess, sys, time
+work, sign, command = sys.argv[1], sys.argv[2], sys.argv[3:]
+
+def seen(process):
+    if sign == "text":
+        return os.path.getsize(work + "/out") > 0
+    status = open(f"/proc/{process.pid}/status").read()
+    return int(re.search(r"SigCgt:\s*(\w+)", status)[1], 16) >> (signal.SIGINT - 1) & 1
+
+with open(work + "/out", "wb") as out, open(work + "/err", "wb") as err:
+    process = subprocess.Popen(command, stdout=out, stderr=err, stdin=subprocess.DEVNULL,
+                               preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
+    deadline = time.monotonic() + 60
+    while process.poll() is None and time.monotonic() < deadline and not seen(process):
+        time.sleep(0.02)
+    time.sleep(0.3)
+    sent = time.monotonic()
+    process.send_signal(signal.SIGINT)
+    status = process.wait(timeout=30)
+    took = time.monotonic() - sent
+print(f"status {status} after {took:.2f} s")
+# A second is the promise; the rest is room for a machine that is busy with something else.
+sys.exit(0 if status == 130 and took < 3 else 1)
+PYTHON
+    out=$(cat "$work/out")
+    err=$(cat "$work/err")
+}
+
+if ! grep -q SigCgt /proc/self/status 2>/dev/null; then
+    echo "skipped: no /proc"
+    exit 77
+fi
+
+# While reading, which takes long with these kernels.
+yes 'The tide comes in twice a day, and twice a day it leaves.' | head -c 16000 >"$work/text"
+export WINNOW_CPU=reference
+interrupted caught run -t 1 -f "$work/text" -p "What does the tide do?"
+unset WINNOW_CPU
+says 'stopped on request after reading [0-9,]+ tokens'
+says '^document +[0-9,]+ tokens'
+says '^speed +prompt '
+says_not '^entries'
+[ -z "$out" ] || fail "an answer to a question that was not read"
+
+# While answering: what came before stays.
+interrupted text run -t 1 -p "Count from one to five hundred." -n 1000 --temp 1
+says 'stopped on request'
+says '^entries '
+says '^speed .*answer '
+
+# While reading, with JSON: the object is complete and says so.
+export WINNOW_CPU=reference
+interrupted caught run -t 1 -f "$work/text" -p "What does the tide do?" -p "And when?" \
+    --compare --json
+unset WINNOW_CPU
+json 'd["interrupted"] is True'
+json '[a["stop"] for a in d["answers"]] == ["none", "none"]'
+json 'all(a["compression"] is None for a in d["answers"])'
+finish

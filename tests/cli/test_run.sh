@@ -1,0 +1,131 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# Answers and statistics of `winnow run`, on texts so short that the model reads them at once.
+# shellcheck source=tests/cli/lib.sh
+. "$(dirname "$0")/lib.sh"
+
+cat >"$work/text" <<'TEXT'
+The harbour master keeps three boats. The red boat is called Wren and carries mail to the islands on
+Mondays. The green boat is called Heron and carries salt, rope and lamp oil. The third boat has no
+name and no paint; children say that it belongs to the sea, and the harbour master says that it
+belongs to the bank. In winter all three lie under canvas behind the chandler's shed, and the mail
+goes by the coast road instead, two days late and smelling of horses.
+TEXT
+ask=(run -t 1 -f "$work/text" -p "What is the red boat called?" -n 12)
+
+# The statistics: everything that was promised.
+run 0 "${ask[@]}" --keep 50%
+[ -n "$out" ] || fail "no answer"
+says '^document +[0-9]+ tokens, '
+says '^question +[0-9]+ tokens'
+says '^policy +min-h, keep 50%, select sample \(tau 1, seed 0\), group mean, sink auto, recent auto'
+says '^entries +[0-9]+ kept per head \([0-9]+ to [0-9]+\) of [0-9]+: [0-9.]+ %, '
+says 'compression ratio r = 0\.[0-9]+$'
+says '^KV cache +[0-9.]+ [KM]iB before, [0-9.]+ [KM]iB after: [12]\.[0-9]+ times smaller; '
+says 'compressed in [0-9.]+ s$'
+says '^resident +[0-9.]+ MiB before, [0-9.]+ MiB after; '
+says '^speed +prompt [0-9.]+ tok/s \([0-9]+ tokens\), answer [0-9.]+ tok/s \([0-9]+ tokens\)'
+says '^model '
+says '^machine +[a-z0-9]+ kernels, [0-9]+ thread'
+says_not 'warning'
+
+# Quiet leaves the answer alone, which is the same.
+answer=$out
+run 0 "${ask[@]}" --keep 50% -q
+[ "$out" = "$answer" ] || fail "the answer changed with -q"
+[ -z "$err" ] || fail "-q is not quiet"
+
+# 100 % is the uncompressed run.
+run 0 "${ask[@]}" --keep 100% -q
+everything=$out
+run 0 "${ask[@]}" --policy full -q
+[ "$out" = "$everything" ] || fail "100 % and the full policy differ"
+# So is a budget that the prompt does not fill.
+run 0 "${ask[@]}" --keep 5000 -q
+[ "$out" = "$everything" ] || fail "a budget beyond the prompt changes the answer"
+run 0 "${ask[@]}" --keep 1GiB -q
+[ "$out" = "$everything" ] || fail "a budget of bytes beyond the prompt changes the answer"
+
+# Every policy answers, from exactly as many entries as asked for where entries are not sampled.
+for policy in streaming snapkv h2o-mean min min-h; do
+    run 0 "${ask[@]}" --policy "$policy" --select topk --keep 48 --window 16 --json
+    json 'd["answers"][0]["compression"]["kept_per_head_min"] == 48'
+    json 'd["answers"][0]["compression"]["kept_per_head_max"] == 48'
+    json 'd["answers"][0]["compression"]["entries_after"] == 48 * 90'
+    json 'd["settings"]["policy"] == "'"$policy"'"'
+done
+# The same seed gives the same sample, another one a different sample.
+run 0 "${ask[@]}" --keep 30% --json
+first=$(sed '/econd/d; /resident/d' "$work/out")
+run 0 "${ask[@]}" --keep 30% --json
+[ "$(sed '/econd/d; /resident/d' "$work/out")" = "$first" ] || fail "two runs with one seed differ"
+run 0 "${ask[@]}" --keep 30% --seed 7 --json
+[ "$(sed '/econd/d; /resident/d; /"seed"/d' "$work/out")" != "$(sed '/"seed"/d' <<<"$first")" ] ||
+    fail "the seed changes nothing"
+
+# JSON alone on standard output, with all of the statistics.
+run 0 "${ask[@]}" --json
+python3 -m json.tool "$work/out" >/dev/null || fail "not JSON"
+json 'len(d["answers"]) == 1 and d["answers"][0]["text"].strip() != ""'
+json 'd["answers"][0]["question"] == "What is the red boat called?"'
+json 'd["prompt"]["tokens_read"] == d["answers"][0]["compression"]["prompt_tokens"]'
+json 'd["answers"][0]["tokens"] == d["answers"][0]["decoded_tokens"] + 1'
+json 'abs(1 - sum(d["answers"][0]["compression"][key]
+                  for key in ("kept_share", "compression_ratio"))) < 1e-6'
+json 'd["memory"]["resident_before_bytes"] > 0 and d["memory"]["resident_after_bytes"] > 0'
+json 'd["interrupted"] is False'
+
+# Texts from standard input.
+run 0 run -t 1 -f - -p "What is the red boat called?" -n 12 --policy full -q <"$work/text"
+[ "$out" = "$everything" ] || fail "the document from standard input gives another answer"
+echo "What is the red boat called?" >"$work/question"
+run 0 run -t 1 -f "$work/text" -p - -n 12 --policy full -q <"$work/question"
+[ "$out" = "$everything" ] || fail "the question from standard input gives another answer"
+# A document alone is the whole prompt.
+run 0 run -t 1 -f "$work/question" -n 4
+says '^prompt +[0-9]+ tokens'
+
+# Several questions: one reading, an answer each, the same as when asked alone.
+run 0 "${ask[@]}" -p "What does Heron carry?" --policy full -q
+[[ $out == "> What is the red boat called?"*"> What does Heron carry?"* ]] ||
+    fail "the questions are not named"
+[[ $out == *"$everything"* ]] || fail "the first of two questions is answered differently"
+run 0 run -t 1 -f "$work/text" -p "What does Heron carry?" -p "What is the red boat called?" \
+    -n 12 --policy full --json
+json 'len(d["answers"]) == 2'
+json 'd["answers"][1]["text"] == """'"$everything"'"""'
+json 'd["prompt"]["tokens_read"] - d["prompt"]["document_tokens"] ==
+      sum(a["question_tokens"] for a in d["answers"])'
+
+# Tiny prompts keep at least one entry per head and answer.
+for keep in 1% 20% 1 50%; do
+    run 0 run -t 1 -p a -n 3 --keep "$keep" --json
+    json 'd["answers"][0]["compression"]["kept_per_head_min"] >= 1'
+    json 'd["answers"][0]["tokens"] >= 1'
+done
+
+# Warnings, and limits of the context.
+run 0 "${ask[@]}" --sink 0
+says 'warning: --sink 0 lets the first positions be evicted'
+run 0 run -t 1 -p hello -n 3 -c 9000
+says 'warning: -c 9000 is above the 8192 tokens the model was trained for'
+run 0 run -t 1 -p hello -n 100 -c 40 --json
+says 'note: the answer is cut to [0-9]+ tokens'
+json 'd["answers"][0]["stop"] == "end" or (d["answers"][0]["stop"] == "context" and
+      d["answers"][0]["tokens"] + d["answers"][0]["compression"]["prompt_tokens"] == 40)'
+refused 2 '--keep 40 leaves 40 of [0-9]+ entries per head \(fewer than --sink 30 and --recent 20' \
+    "${ask[@]}" --keep 40 --sink 30 --recent 20
+
+# Emoji are several tokens each; what streams is whole characters.
+run 0 run -t 1 -p 'Repeat exactly: 🦆🌊⚓ 漢字 ñandú' -n 24 --temp 1.5 \
+    --top-k 0 --top-p 1 --min-p 0 --seed 3 -q
+iconv -f UTF-8 -t UTF-8 "$work/out" >/dev/null || fail "the answer is not UTF-8"
+
+# Whoever reads the answer may have gone or have no room; that is a failure and said so.
+if [ -w /dev/full ]; then
+    status=0
+    "$WINNOW_BIN" run -p hello -n 3 >/dev/full 2>"$work/err" || status=$?
+    [ "$status" -eq 1 ] || fail "a full disk gives exit status $status"
+    says 'cannot write the answer'
+fi
+finish

@@ -1,0 +1,66 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# Help texts, and everything that is refused before a model is opened: the model named here does
+# not exist.
+# shellcheck source=tests/cli/lib.sh
+. "$(dirname "$0")/lib.sh"
+missing=/nonexistent/model.gguf
+question=(-m "$missing" -p hello)
+
+run 0 --version
+[[ $out =~ ^winnow\ [0-9]+\.[0-9]+\.[0-9]+$ ]] || fail "odd version"
+run 0 --help
+[[ $out == *"  run "* ]] || fail "the help does not list run"
+help_text=$out
+run 0 help
+[ "$out" = "$help_text" ] || fail "help and --help differ"
+run 0 help run
+run_help=$out
+[[ $out == *"--keep AMOUNT"* && $out == *"default 20%"* && $out == *"question-aware"* ]] ||
+    fail "incomplete help"
+run 0 run --help
+[ "$out" = "$run_help" ] || fail "help run and run --help differ"
+run 0 run -h
+[ "$out" = "$run_help" ] || fail "help run and run -h differ"
+
+refused 2 'no subcommand'
+refused 2 'unknown subcommand rnu \(did you mean run\?\)' rnu
+refused 2 'unknown subcommand rnu \(did you mean run\?\)' help rnu
+refused 2 'unknown subcommand frobnicate \(winnow --help' frobnicate
+refused 2 'unknown flag --versoin' --versoin
+
+refused 2 'unknown flag --kepe \(did you mean --keep\?\)' run "${question[@]}" --kepe 20%
+refused 2 'unknown flag --kepe \(did you mean --keep\?\)' run "${question[@]}" --kepe=20%
+refused 2 'unknown policy .minh. \(did you mean min-h\?\)' run "${question[@]}" --policy minh
+refused 2 'unknown policy .bogus. \(choose from full, streaming' run "${question[@]}" --policy bogus
+refused 2 'unknown select .smaple. \(did you mean sample\?\)' run "${question[@]}" --select smaple
+refused 2 'unexpected word .stray.' run "${question[@]}" stray
+refused 2 '--keep needs a value' run "${question[@]}" --keep
+refused 2 '--json takes no value' run "${question[@]}" --json=yes
+
+for keep in 0 0% 100.1% -5% nan '' abc '20 %' 0.2 1e3 20%% -1 64MiBs; do
+    refused 2 '--keep is refused' run "${question[@]}" --keep "$keep"
+    refused 2 '--keep is refused' run "${question[@]}" "--keep=$keep"
+done
+for tau in 0 -1 nan abc ''; do
+    refused 2 "--tau '$tau' is refused .*above 0" run "${question[@]}" --tau "$tau"
+done
+refused 2 "--threads '0' is refused \(out of range; give auto or 1 to 256\)" \
+    run "${question[@]}" -t 0
+refused 2 "--predict '5x' is refused \(not a whole number" run "${question[@]}" -n 5x
+refused 2 "--batch-size '16' is refused .*32 to 4096" run "${question[@]}" -b 16
+refused 2 "--ubatch-size '16' is refused .*32 to 4096" run "${question[@]}" -ub 16
+refused 2 '--kernel: 4 is not an odd number' run "${question[@]}" --policy snapkv --kernel 4
+refused 2 'no document and no question; give -f FILE, -p TEXT or both' run -m "$missing"
+refused 2 'standard input is named 2 times' run -m "$missing" -f - -p -
+refused 2 'a question is empty' run -m "$missing" -p ' '
+WINNOW_CPU=mmx refused 2 'unknown kernels .mmx. in WINNOW_CPU' run "${question[@]}"
+WINNOW_MODEL='' refused 2 'neither -m nor WINNOW_MODEL names one; give a GGUF file with -m FILE' \
+    run -p hello
+
+# What is well-formed goes on to the model, which is missing here.
+for keep in 20% 100% 0.5% 512 64MiB 64MB 1.5GiB; do
+    refused 1 'cannot use the model /nonexistent/model.gguf' run "${question[@]}" --keep "$keep"
+done
+refused 1 'cannot use the model' run "${question[@]}" --tau inf --select sample -n -1 -ub 64
+finish

@@ -1,0 +1,335 @@
+/* SPDX-License-Identifier: MIT */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "cli/args.h"
+
+#include <math.h>
+#include <string.h>
+
+struct options {
+    bool loud;
+    const char *name;
+    struct wn_flag_texts texts;
+    int64_t count, depth;
+    double heat, share;
+    int colour;
+    char parsed[16];
+};
+
+static const char *colours(int idx) {
+    static const char *const names[] = {"red", "green", "blue"};
+    return idx >= 0 && idx < 3 ? names[idx] : NULL;
+}
+
+static wn_status parse_even(const char *text, void *field, struct wn_error *err) {
+    if (strlen(text) % 2 != 0 || strlen(text) > 14) {
+        return wn_error_set(err, WN_E_ARG, "'%s' has an odd length", text);
+    }
+    strcpy(field, text);
+    return WN_OK;
+}
+
+#define FIELD(name) .offset = offsetof(struct options, name)
+static const struct wn_flag flags[] = {
+    {.name = "name",
+     .short_name = "m",
+     .value = "FILE",
+     .section = "First",
+     .kind = WN_FLAG_TEXT,
+     FIELD(name),
+     .help = "A name."},
+    {.name = "text",
+     .short_name = "p",
+     .value = "TEXT",
+     .section = "First",
+     .kind = WN_FLAG_TEXTS,
+     FIELD(texts),
+     .help = "Texts."},
+    {.name = "count",
+     .short_name = "n",
+     .value = "N",
+     .section = "Second",
+     .kind = WN_FLAG_INTEGER,
+     FIELD(count),
+     .min = -1,
+     .max = 100,
+     .preset = "7",
+     .help = "A count."},
+    {.name = "depth",
+     .short_name = "ub",
+     .value = "N",
+     .section = "Second",
+     .kind = WN_FLAG_INTEGER,
+     FIELD(depth),
+     .min = 1,
+     .max = 4294967295.0,
+     .automatic = "auto",
+     .automatic_value = -5,
+     .preset = "auto",
+     .help = "A depth."},
+    {.name = "heat",
+     .value = "X",
+     .section = "Second",
+     .kind = WN_FLAG_NUMBER,
+     FIELD(heat),
+     .min = 0,
+     .max = INFINITY,
+     .above_min = true,
+     .preset = "1",
+     .help = "Heat."},
+    {.name = "share",
+     .value = "X",
+     .section = "Second",
+     .kind = WN_FLAG_NUMBER,
+     FIELD(share),
+     .min = 0,
+     .max = 1,
+     .preset = "0.5",
+     .help = "A share."},
+    {.name = "colour",
+     .value = "NAME",
+     .section = "Second",
+     .kind = WN_FLAG_CHOICE,
+     FIELD(colour),
+     .choice = colours,
+     .preset = "green",
+     .help = "A colour."},
+    {.name = "even",
+     .value = "X",
+     .section = "Second",
+     .kind = WN_FLAG_PARSED,
+     FIELD(parsed),
+     .parse = parse_even,
+     .preset = "ab",
+     .help = "Text of even length."},
+    {.name = "loud",
+     .short_name = "l",
+     .section = "Third",
+     .kind = WN_FLAG_SWITCH,
+     FIELD(loud),
+     .help = "A switch with a help text long enough that it does not fit into a single line of "
+             "the output."},
+};
+enum { N_FLAGS = sizeof flags / sizeof flags[0] };
+
+static const struct wn_flag_table table = {
+    .command = "test", .usage = "[flags]", .about = "About.\n", .flags = flags, .n_flags = N_FLAGS};
+
+static struct options options;
+static bool given[N_FLAGS];
+static struct wn_error err;
+
+/* Parses "test" and the words up to NULL. */
+static wn_status parse(const char *first, ...) {
+    char words[16][400];
+    char *argv[17] = {words[0]};
+    strcpy(words[0], "test");
+    int argc = 1;
+    va_list list;
+    va_start(list, first);
+    for (const char *word = first; word != NULL; word = va_arg(list, const char *)) {
+        assert_true(argc < 16 && strlen(word) < sizeof words[0]);
+        argv[argc] = strcpy(words[argc], word);
+        argc++;
+    }
+    va_end(list);
+    memset(&options, 0, sizeof options);
+    memset(&err, 0, sizeof err);
+    wn_status status = wn_args_parse(&table, argc, argv, &options, given, &err);
+    /* Texts point into argv, which ends here; the tests that read them look at the numbers of texts
+     * only. */
+    return status;
+}
+
+static void expect_refusal(const char *message) {
+    assert_int_equal(err.status, WN_E_ARG);
+    assert_string_equal(err.message, message);
+}
+
+static void defaults(void **state) {
+    (void)state;
+    assert_int_equal(parse(NULL), WN_OK);
+    assert_false(options.loud);
+    assert_null(options.name);
+    assert_int_equal(options.texts.n, 0);
+    assert_int_equal(options.count, 7);
+    assert_int_equal(options.depth, -5);
+    assert_true(options.heat == 1 && options.share == 0.5);
+    assert_int_equal(options.colour, 1);
+    assert_string_equal(options.parsed, "ab");
+    for (int i = 0; i < N_FLAGS; i++) {
+        assert_false(given[i]);
+    }
+}
+
+static void forms_of_a_flag(void **state) {
+    (void)state;
+    assert_int_equal(parse("--count", "5", NULL), WN_OK);
+    assert_int_equal(options.count, 5);
+    assert_int_equal(parse("--count=5", NULL), WN_OK);
+    assert_int_equal(options.count, 5);
+    assert_int_equal(parse("-n", "-1", NULL), WN_OK);
+    assert_int_equal(options.count, -1);
+    assert_int_equal(parse("-ub", "12", "-l", NULL), WN_OK);
+    assert_int_equal(options.depth, 12);
+    assert_true(options.loud);
+    assert_true(given[wn_args_find(&table, "depth")]);
+    assert_false(given[wn_args_find(&table, "count")]);
+    assert_int_equal(parse("--count", "5", "--count", "6", NULL), WN_OK);
+    assert_int_equal(options.count, 6);
+    assert_int_equal(parse("-p", "a", "--text=b=c", "-p", "-", NULL), WN_OK);
+    assert_int_equal(options.texts.n, 3);
+    assert_int_equal(parse("--name=", NULL), WN_OK);
+    assert_non_null(options.name);
+}
+
+static void values(void **state) {
+    (void)state;
+    assert_int_equal(parse("--heat", "inf", "--share", "1", "--colour=blue", "--even", "", NULL),
+                     WN_OK);
+    assert_true(isinf(options.heat) && options.share == 1);
+    assert_int_equal(options.colour, 2);
+    assert_string_equal(options.parsed, "");
+    assert_int_equal(parse("--heat", "2.5e-1", "--depth", "auto", NULL), WN_OK);
+    assert_true(options.heat == 0.25);
+    assert_int_equal(options.depth, -5);
+    assert_int_equal(parse("--depth", "4294967295", NULL), WN_OK);
+    assert_true(options.depth == 4294967295LL);
+}
+
+static void integers_are_strict(void **state) {
+    (void)state;
+    static const char *const refused[] = {"",    "abc", "5x",  " 5", "5 ", "+5",
+                                          "0x5", "5.0", "1e2", "--", "-",  "nan"};
+    for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
+        assert_int_equal(parse("--count", refused[i], NULL), WN_E_ARG);
+        assert_non_null(strstr(err.message, "not a whole number; give -1 to 100"));
+    }
+    assert_int_equal(parse("-n", "101", NULL), WN_E_ARG);
+    expect_refusal("--count '101' is refused (out of range; give -1 to 100)");
+    assert_int_equal(parse("-n", "99999999999999999999999", NULL), WN_E_ARG);
+    expect_refusal("--count '99999999999999999999999' is refused (out of range; give -1 to 100)");
+    assert_int_equal(parse("--depth", "0", NULL), WN_E_ARG);
+    expect_refusal("--depth '0' is refused (out of range; give auto or 1 to 4294967295)");
+    assert_int_equal(parse("--count", "auto", NULL), WN_E_ARG);
+}
+
+static void numbers_are_strict(void **state) {
+    (void)state;
+    static const char *const refused[] = {"",    "abc",  "1x",       " 1", "1 ", "+1",   "0x1",
+                                          "nan", "-inf", "infinity", "e",  ".",  "1e999"};
+    for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
+        assert_int_equal(parse("--heat", refused[i], NULL), WN_E_ARG);
+        assert_non_null(strstr(err.message, "not a number; give above 0, or inf"));
+    }
+    assert_int_equal(parse("--heat", "0", NULL), WN_E_ARG);
+    expect_refusal("--heat '0' is refused (out of range; give above 0, or inf)");
+    assert_int_equal(parse("--heat=-1", NULL), WN_E_ARG);
+    assert_int_equal(parse("--share", "inf", NULL), WN_E_ARG);
+    assert_int_equal(parse("--share", "1.01", NULL), WN_E_ARG);
+    expect_refusal("--share '1.01' is refused (out of range; give 0 to 1)");
+}
+
+static void unknown_names(void **state) {
+    (void)state;
+    assert_int_equal(parse("--cuont", "5", NULL), WN_E_ARG);
+    expect_refusal("unknown flag --cuont (did you mean --count?)");
+    assert_int_equal(parse("--cuont=5", NULL), WN_E_ARG);
+    expect_refusal("unknown flag --cuont (did you mean --count?)");
+    assert_int_equal(parse("-count", "5", NULL), WN_E_ARG);
+    expect_refusal("unknown flag -count (did you mean --count?)");
+    assert_int_equal(parse("--zzz", NULL), WN_E_ARG);
+    expect_refusal("unknown flag --zzz (winnow test --help lists them)");
+    assert_int_equal(parse("-n=5", NULL), WN_E_ARG);
+    assert_int_equal(parse("-", NULL), WN_E_ARG);
+    assert_int_equal(parse("--", NULL), WN_E_ARG);
+    assert_int_equal(parse("", NULL), WN_E_ARG);
+    assert_int_equal(parse("stray", NULL), WN_E_ARG);
+    expect_refusal("unexpected word 'stray' (test takes flags only; quote a value with spaces)");
+    assert_int_equal(parse("--colour", "gren", NULL), WN_E_ARG);
+    expect_refusal("unknown colour 'gren' (did you mean green?)");
+    assert_int_equal(parse("--colour", "mauve", NULL), WN_E_ARG);
+    expect_refusal("unknown colour 'mauve' (choose from red, green, blue)");
+    char word[400];
+    memset(word, '-', sizeof word);
+    word[399] = '\0';
+    assert_int_equal(parse(word, NULL), WN_E_ARG);
+    memset(word + 2, 'x', sizeof word - 3);
+    assert_int_equal(parse(word, NULL), WN_E_ARG);
+    assert_int_equal(parse("--count", word, NULL), WN_E_ARG);
+}
+
+static void missing_and_superfluous_values(void **state) {
+    (void)state;
+    assert_int_equal(parse("--count", NULL), WN_E_ARG);
+    expect_refusal("--count needs a value (the line ends there; write --count N)");
+    assert_int_equal(parse("--name", "--loud", NULL), WN_E_ARG);
+    expect_refusal("--name needs a value (the next word is the flag --loud; write --name FILE)");
+    assert_int_equal(parse("--loud=yes", NULL), WN_E_ARG);
+    expect_refusal("--loud takes no value (got 'yes'; leave it out)");
+    assert_int_equal(parse("--even", "abc", NULL), WN_E_ARG);
+    expect_refusal("--even is refused ('abc' has an odd length)");
+}
+
+static void lists_are_bounded(void **state) {
+    (void)state;
+    char name[] = "test", flag[] = "-p", text[] = "x";
+    char *argv[2 * (WN_FLAG_TEXTS_MAX + 1) + 1];
+    argv[0] = name;
+    for (int i = 0; i <= WN_FLAG_TEXTS_MAX; i++) {
+        argv[2 * i + 1] = flag;
+        argv[2 * i + 2] = text;
+    }
+    memset(&options, 0, sizeof options);
+    assert_int_equal(wn_args_parse(&table, 2 * WN_FLAG_TEXTS_MAX + 1, argv, &options, given, &err),
+                     WN_OK);
+    memset(&options, 0, sizeof options);
+    assert_int_equal(wn_args_parse(&table, 2 * WN_FLAG_TEXTS_MAX + 3, argv, &options, given, &err),
+                     WN_E_ARG);
+    assert_int_equal(options.texts.n, WN_FLAG_TEXTS_MAX);
+}
+
+static void help_text(void **state) {
+    (void)state;
+    FILE *out = tmpfile();
+    wn_args_print_help(&table, out);
+    rewind(out);
+    char text[4096];
+    size_t n = fread(text, 1, sizeof text - 1, out);
+    text[n] = '\0';
+    fclose(out);
+    assert_string_equal(
+        text, "usage: winnow test [flags]\n\nAbout.\n"
+              "\nFirst\n"
+              "  -m, --name FILE          A name.\n"
+              "  -p, --text TEXT          Texts.\n"
+              "\nSecond\n"
+              "  -n, --count N            A count. (-1 to 100; default 7)\n"
+              "  -ub, --depth N           A depth. (auto or 1 to 4294967295; default auto)\n"
+              "      --heat X             Heat. (above 0, or inf; default 1)\n"
+              "      --share X            A share. (0 to 1; default 0.5)\n"
+              "      --colour NAME        A colour. (red, green, blue; default green)\n"
+              "      --even X             Text of even length. (default ab)\n"
+              "\nThird\n"
+              "  -l, --loud               A switch with a help text long enough that it does\n"
+              "                           not fit into a single line of the output.\n");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(defaults),
+        cmocka_unit_test(forms_of_a_flag),
+        cmocka_unit_test(values),
+        cmocka_unit_test(integers_are_strict),
+        cmocka_unit_test(numbers_are_strict),
+        cmocka_unit_test(unknown_names),
+        cmocka_unit_test(missing_and_superfluous_values),
+        cmocka_unit_test(lists_are_bounded),
+        cmocka_unit_test(help_text),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
