@@ -3,6 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 
 #include "core/parallel.h"
 #include "engine/engine.h"
@@ -196,6 +199,14 @@ static wn_status apply(struct wn_session *session, const struct gathered *all,
     return WN_OK;
 }
 
+/* Scoring frees many middle-sized blocks, which glibc would keep. */
+static void give_memory_back(struct wn_engine *engine) {
+    wn_pool_trim(engine->pool);
+#ifdef __GLIBC__
+    malloc_trim(0);
+#endif
+}
+
 static void report_usage(const struct wn_session *session, struct wn_compress_report *report,
                          bool before) {
     struct wn_store_usage usage;
@@ -251,7 +262,7 @@ wn_status wn_session_compress(struct wn_session *session, const struct wn_policy
     if (status != WN_OK)
         return status;
     wn_session_drop_observation(session);
-    wn_pool_trim(session->engine->pool);
+    give_memory_back(session->engine);
     report_usage(session, &done, false);
     done.seconds = now_seconds() - start;
     if (report != NULL)

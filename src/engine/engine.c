@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 #define _GNU_SOURCE /* sched_getaffinity */
-#include <math.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
@@ -8,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/metrics.h"
 #include "engine/engine.h"
 #include "engine/native.h"
 
@@ -53,27 +53,6 @@ static void check_tokens(const struct wn_model *model, int32_t *tokens, int n) {
             tokens[i] = (int32_t)(wn_rng_next(&rng) % (uint64_t)model->n_vocab);
         } while (llama_vocab_is_control(model->vocab, tokens[i]) && model->n_vocab > 1000);
     }
-}
-
-static double log_sum_exp(const float *x, int n) {
-    double max = -INFINITY, sum = 0.0;
-    for (int i = 0; i < n; i++)
-        if (x[i] > max)
-            max = x[i];
-    for (int i = 0; i < n; i++)
-        sum += exp(x[i] - max);
-    return max + log(sum);
-}
-
-static double kl_of_logits(const float *p, const float *q, int n) {
-    const double zp = log_sum_exp(p, n), zq = log_sum_exp(q, n);
-    double kl = 0.0;
-    for (int i = 0; i < n; i++) {
-        const double lp = p[i] - zp;
-        if (lp > -700.0)
-            kl += exp(lp) * (lp - (q[i] - zq));
-    }
-    return kl;
 }
 
 /* Probes the model natively: records the geometry of its layers and the logits of the check's last tokens. */
@@ -123,15 +102,19 @@ static wn_status check_against(struct wn_engine *engine, const int32_t *tokens, 
     const int n_vocab = engine->model->n_vocab;
     struct wn_session *session = NULL;
     double kl = 0.0;
+    /* The caller's context may be shorter than the check. */
+    const int64_t n_ctx = engine->n_ctx;
+    engine->n_ctx = CHECK_BATCH + CHECK_SINGLE;
     wn_status status = wn_session_create(engine, &session, err);
     for (int i = 0; status == WN_OK && i <= CHECK_SINGLE; i++) {
         status = wn_session_feed(session, i == 0 ? tokens : tokens + CHECK_BATCH + i - 1,
                                  i == 0 ? CHECK_BATCH : 1, NULL, err);
         if (status == WN_OK)
-            kl += kl_of_logits(logits + (size_t)i * (size_t)n_vocab, wn_session_logits(session),
-                               n_vocab);
+            kl += wn_kl_divergence(logits + (size_t)i * (size_t)n_vocab, wn_session_logits(session),
+                                   n_vocab);
     }
     wn_session_free(session);
+    engine->n_ctx = n_ctx;
     if (status != WN_OK)
         return status;
     engine->check_kl = kl / (CHECK_SINGLE + 1);

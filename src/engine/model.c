@@ -10,7 +10,7 @@
 #include "engine/text.h"
 
 const char *wn_version(void) {
-    return "0.1.0";
+    return WN_VERSION;
 }
 
 /* ---- what llama.cpp logs ---- */

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "eval/metrics.h"
+#include "core/metrics.h"
 #include "eval/text_file.h"
 
 static int fail(const struct wn_error *err) {

@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "engine/native.h"
-#include "eval/metrics.h"
+#include "core/metrics.h"
 #include "fixture.h"
 
 /* Two attention paths of llama.cpp itself differ by about 0.004 nat on this quantised model. */
