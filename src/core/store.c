@@ -290,6 +290,14 @@ static bool head_reserve(struct head *h, struct wn_pool *pool, const struct wn_p
     return true;
 }
 
+/* Reserved rows are attended to before they are committed, and pages may come with old log-weights. */
+static void clear_reserved(struct head *h, const struct wn_page_layout *layout) {
+    for (int64_t entry = h->length; entry < h->length + h->n_reserved; entry++) {
+        uint8_t *data = h->list.page[entry / WN_PAGE_LEN]->data;
+        page_log_weights(layout, data)[entry % WN_PAGE_LEN] = 0.0f;
+    }
+}
+
 wn_status wn_store_reserve(struct wn_store *store, int64_t n_new) {
     if (n_new < 0) {
         return WN_E_ARG;
@@ -306,10 +314,13 @@ wn_status wn_store_reserve(struct wn_store *store, int64_t n_new) {
             ok = head_reserve(&store->head[h], store->pool, &store->shape[layer].layout, n_new);
         }
     }
-    for (int64_t h = 0; h < n_heads_of(store); h++) {
-        struct head *head = &store->head[h];
-        head->n_reserved = ok ? n_new : 0;
-        list_cut(&head->list, store->pool, pages_for(head->length + head->n_reserved));
+    for (int layer = 0; layer < store->n_layers; layer++) {
+        for (int64_t h = store->first_head[layer]; h < store->first_head[layer + 1]; h++) {
+            struct head *head = &store->head[h];
+            head->n_reserved = ok ? n_new : 0;
+            list_cut(&head->list, store->pool, pages_for(head->length + head->n_reserved));
+            clear_reserved(head, &store->shape[layer].layout);
+        }
     }
     return ok ? WN_OK : WN_E_MEMORY;
 }
@@ -344,7 +355,6 @@ void wn_store_commit(struct wn_store *store, int64_t n_new, const int32_t *posit
             for (int64_t i = 0; i < n_new; i++) {
                 size_t row;
                 uint8_t *data = reserved_page(h, i, &row);
-                page_log_weights(layout, data)[row] = 0.0f;
                 page_positions(layout, data)[row] = position[i];
             }
             h->length += n_new;

@@ -14,7 +14,7 @@
 #include "core/metrics.h"
 #include "eval/text_file.h"
 
-static int fail(const struct wn_error *err) {
+static int set_up_failed(const struct wn_error *err) {
     fprintf(stderr, "cannot set up: %s\n", err->message);
     return -1;
 }
@@ -33,14 +33,14 @@ int fixture_open(void **state) {
             WN_OK ||
         wn_model_tokenize(fixture->model, file.bytes, file.n_bytes, true, &fixture->text, &err) !=
             WN_OK) {
-        return fail(&err);
+        return set_up_failed(&err);
     }
     wn_text_file_free(&file);
     struct wn_engine_options options;
     wn_engine_options_default(&options);
     options.kernels = getenv("WINNOW_CPU") != NULL ? getenv("WINNOW_CPU") : "auto";
     if (wn_engine_create(fixture->model, &options, &fixture->engine, &err) != WN_OK) {
-        return fail(&err);
+        return set_up_failed(&err);
     }
     struct wn_model_info info;
     wn_model_info(fixture->model, &info);

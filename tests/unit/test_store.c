@@ -308,6 +308,28 @@ static void log_weights_keep_every_bit(void **state) {
     wn_pool_free(pool);
 }
 
+/* A page that held weighted entries is handed out again: its old log-weights must not weigh the rows
+ * that are reserved in it, which kernels read before the commit. */
+static void reserved_rows_have_no_log_weight(void **state) {
+    (void)state;
+    struct wn_layer_shape shape = {.n_kv_heads = 1};
+    wn_page_layout_init(&shape.layout, WN_TYPE_F16, 4, WN_TYPE_F16, 4);
+    struct wn_pool *pool = pool_of(0);
+    for (int round = 0; round < 2; round++) {
+        struct wn_store *store = NULL;
+        assert_int_equal(wn_store_create(pool, &shape, 1, &store), WN_OK);
+        assert_int_equal(wn_store_reserve(store, WN_PAGE_LEN), WN_OK);
+        const struct wn_kv kv = wn_store_kv(store, 0, 0);
+        float *weights = (float *)(kv.pages[0] + shape.layout.b_offset);
+        for (int i = 0; i < WN_PAGE_LEN; i++) {
+            assert_true(weights[i] == 0.0f);
+            weights[i] = 5.0f;
+        }
+        wn_store_free(store);
+    }
+    wn_pool_free(pool);
+}
+
 static void truncation_goes_by_position(void **state) {
     (void)state;
     static struct model model;
@@ -510,6 +532,7 @@ int main(void) {
         cmocka_unit_test(a_reservation_can_be_given_up),
         cmocka_unit_test(an_unchanged_prefix_is_not_copied),
         cmocka_unit_test(log_weights_keep_every_bit),
+        cmocka_unit_test(reserved_rows_have_no_log_weight),
         cmocka_unit_test(truncation_goes_by_position),
         cmocka_unit_test(random_operations_match_plain_arrays),
         cmocka_unit_test(failed_operations_change_nothing),
