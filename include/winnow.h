@@ -14,9 +14,10 @@
  *     wn_session_compress  now the session needs a fraction of the memory
  *     wn_sampler_pick, wn_session_feed one token, and so on
  *
- * Sessions of one engine are used by one thread at a time; engines are independent. A model outlives its engines,
- * an engine its sessions. Free functions accept NULL. The library never prints, exits or aborts on input; what
- * llama.cpp logs at error level becomes part of the error's message.
+ * Sessions of one engine are used by one thread at a time; engines are independent. A model
+ * outlives its engines, an engine its sessions. Free functions accept NULL. The library never
+ * prints, exits or aborts on input; what llama.cpp logs at error level becomes part of the
+ * error's message.
  */
 #ifndef WINNOW_H
 #define WINNOW_H
@@ -34,11 +35,12 @@ struct wn_sampler;
 
 const char *wn_version(void); /* "0.1.0" */
 
-/* ---- model -------------------------------------------------------------------------------------------- */
+/* ---- model ---- */
 
 /*
- * Opens a GGUF file after checking it. WN_E_IO, WN_E_FORMAT (not GGUF, truncated, ...), WN_E_MODEL (an architecture
- * that cannot be served, with its name and the reason), WN_E_BACKEND.
+ * Opens a GGUF file after checking it. WN_E_IO, WN_E_FORMAT (not GGUF, truncated, ...),
+ * WN_E_MODEL (an architecture that cannot be served, with its name and the reason),
+ * WN_E_BACKEND.
  */
 wn_status wn_model_open(const char *path, struct wn_model **out, struct wn_error *err);
 void wn_model_free(struct wn_model *model);
@@ -63,28 +65,31 @@ struct wn_tokens {
 void wn_tokens_free(struct wn_tokens *tokens);
 
 /*
- * Tokenises n_bytes of UTF-8 text. Text that looks like control tokens stays text. Invalid UTF-8 and NUL bytes
- * are replaced by U+FFFD before llama.cpp sees them. add_begin: begin-of-text token if the model wants one.
+ * Tokenises n_bytes of UTF-8 text. Text that looks like control tokens stays text. Invalid UTF-8
+ * and NUL bytes are replaced by U+FFFD before llama.cpp sees them. add_begin: begin-of-text
+ * token if the model wants one.
  */
 wn_status wn_model_tokenize(const struct wn_model *model, const char *text, size_t n_bytes,
                             bool add_begin, struct wn_tokens *out, struct wn_error *err);
 /*
- * One user turn "document, blank line, question" in the model's chat template, in two parts so that one document
- * serves many questions: the part up to the question, and the part from it to the start of the answer. Without a
- * template the parts are the plain texts. A NULL or empty document gives a turn with the question alone.
+ * One user turn "document, blank line, question" in the model's chat template, in two parts so
+ * that one document serves many questions: the part up to the question, and the part from it to
+ * the start of the answer. Without a template the parts are the plain texts. A NULL or empty
+ * document gives a turn with the question alone.
  */
 wn_status wn_model_chat_document(const struct wn_model *model, const char *document, size_t n_bytes,
                                  struct wn_tokens *out, struct wn_error *err);
 wn_status wn_model_chat_question(const struct wn_model *model, const char *question, size_t n_bytes,
                                  struct wn_tokens *out, struct wn_error *err);
 
-/* Bytes of a token's text into buf (not terminated; may be a part of a UTF-8 character; empty for control tokens).
- * Returns the number written, at most buf_bytes; 128 bytes hold every token of common vocabularies. */
+/* Bytes of a token's text into buf (not terminated; may be a part of a UTF-8 character; empty
+ * for control tokens). Returns the number written, at most buf_bytes; 128 bytes hold every token
+ * of common vocabularies. */
 int wn_model_token_text(const struct wn_model *model, int32_t token, char *buf, int buf_bytes);
 /* True for tokens that end an answer. */
 bool wn_model_token_is_end(const struct wn_model *model, int32_t token);
 
-/* ---- engine ------------------------------------------------------------------------------------------- */
+/* ---- engine ---- */
 
 struct wn_engine_options {
     int64_t n_ctx; /* most tokens in a session, text positions; 0: the model's trained context */
@@ -95,9 +100,10 @@ struct wn_engine_options {
 void wn_engine_options_default(struct wn_engine_options *options);
 
 /*
- * Makes the context and checks the graft: a few tokens are decoded by llama.cpp alone and through Winnow's
- * attention, and the logits compared. WN_E_MODEL with architecture and reason when the model cannot be served,
- * WN_E_MEMORY naming the bytes when a full cache of n_ctx tokens is larger than the machine's memory.
+ * Makes the context and checks the graft: a few tokens are decoded by llama.cpp alone and
+ * through Winnow's attention, and the logits compared. WN_E_MODEL with architecture and reason
+ * when the model cannot be served, WN_E_MEMORY naming the bytes when a full cache of n_ctx
+ * tokens is larger than the machine's memory.
  */
 wn_status wn_engine_create(struct wn_model *model, const struct wn_engine_options *options,
                            struct wn_engine **out, struct wn_error *err);
@@ -117,20 +123,23 @@ void wn_engine_info(const struct wn_engine *engine, struct wn_engine_info *out);
 /* Gives memory of freed pages back to the system; wn_session_compress does it by itself. */
 void wn_engine_trim(struct wn_engine *engine);
 
-/* ---- session ------------------------------------------------------------------------------------------ */
+/* ---- session ---- */
 
 wn_status wn_session_create(struct wn_engine *engine, struct wn_session **out,
                             struct wn_error *err);
-/* A second session with the same tokens, entries and observations; pages are shared until one side writes. */
+/* A second session with the same tokens, entries and observations; pages are shared until one
+ * side writes. */
 wn_status wn_session_fork(const struct wn_session *session, struct wn_session **out,
                           struct wn_error *err);
 void wn_session_free(struct wn_session *session);
 
 /*
- * Announces that `policy` will compress this session once it holds n_total tokens, so that feeding collects what
- * its score needs. May be called for several policies; all are then served by one prefill. A policy that uses all
- * queries must be announced before the first token; one with a window before its last `window` tokens. n_total may
- * be an upper estimate: it only anchors the harmonic prior of min-h. WN_E_STATE when called too late.
+ * Announces that `policy` will compress this session once it holds n_total tokens, so that
+ * feeding collects what its score needs. May be called for several policies; all are then served
+ * by one prefill. A policy that uses all queries must be announced before the first token; one
+ * with a window before its last `window` tokens. n_total may be an upper estimate: it only
+ * anchors the harmonic prior of min-h. WN_E_STATE when called too late, or again with another
+ * n_total once tokens were fed.
  */
 wn_status wn_session_observe(struct wn_session *session, const struct wn_policy *policy,
                              int64_t n_total, struct wn_error *err);
@@ -142,22 +151,26 @@ enum wn_logits {
 
 struct wn_feed_options {
     enum wn_logits logits;
-    /* After each step; false stops the feed with WN_E_ABORTED. Also polled between the layers of a step, with the
-     * same numbers, so that a stop takes effect within a fraction of a second. NULL: none. */
+    /* After each step, and polled many times within a step with the same numbers: it must be
+     * cheap. False stops the feed with WN_E_ABORTED, unless the last step is done. NULL: none. */
     bool (*on_progress)(void *user, int64_t n_done, int64_t n_total);
-    /* WN_LOGITS_ALL: row of token i (0-based in this call), float [n_vocab], valid during the call. */
+    /* WN_LOGITS_ALL: row of token i (0-based in this call), float [n_vocab], valid during the
+     * call. */
     void (*on_logits)(void *user, int64_t i, const float *logits);
     void *user;
 };
 
 /*
- * Appends tokens. options may be NULL (last logits, no callbacks). On failure the session holds the tokens of the
- * steps completed before (wn_session_n_tokens tells how many) and stays usable. WN_E_CONTEXT names the lengths,
- * WN_E_MEMORY, WN_E_ABORTED, WN_E_BACKEND, WN_E_ARG (a token outside the vocabulary).
+ * Appends tokens. options may be NULL (last logits, no callbacks). On failure the session holds
+ * the tokens of the steps completed before (wn_session_n_tokens tells how many) and stays
+ * usable; a step stopped midway loses what the session observed, and a policy that needs it is
+ * then refused. WN_E_CONTEXT names the lengths, WN_E_MEMORY, WN_E_ABORTED, WN_E_BACKEND,
+ * WN_E_ARG (a token outside the vocabulary).
  */
 wn_status wn_session_feed(struct wn_session *session, const int32_t *tokens, int64_t n,
                           const struct wn_feed_options *options, struct wn_error *err);
-/* Logits after the last token fed, float [n_vocab]; NULL before the first. Owned by the session. */
+/* Logits after the last token fed, float [n_vocab], owned by the session; NULL before the first,
+ * and after a feed that stopped between its steps. */
 const float *wn_session_logits(const struct wn_session *session);
 /* Tokens fed so far: the position of the next one. */
 int64_t wn_session_n_tokens(const struct wn_session *session);
@@ -175,9 +188,10 @@ struct wn_compress_report {
 };
 
 /*
- * Compresses once by the policy; positions of the text are unchanged. A session whose entries all fit the budget is
- * left exactly as it is. WN_E_STATE when the policy was not announced, WN_E_BUDGET, WN_E_MEMORY; the
- * session is unchanged on failure. report may be NULL.
+ * Compresses once by the policy; positions of the text are unchanged. A session whose entries
+ * all fit the budget is left exactly as it is. WN_E_STATE when the policy was not announced, or
+ * for a shorter text; WN_E_BUDGET. The session is unchanged on failure, except that WN_E_MEMORY
+ * may leave some heads compressed: it stays usable. report may be NULL.
  */
 wn_status wn_session_compress(struct wn_session *session, const struct wn_policy *policy,
                               struct wn_compress_report *report, struct wn_error *err);
@@ -193,7 +207,7 @@ struct wn_session_usage {
 };
 void wn_session_usage(const struct wn_session *session, struct wn_session_usage *out);
 
-/* ---- sampling tokens ---------------------------------------------------------------------------------- */
+/* ---- sampling tokens ---- */
 
 struct wn_sampler_options {
     double temperature; /* 0: the most likely token (the default); up to 100 */

@@ -34,7 +34,7 @@
 extern "C" {
 #endif
 
-/* ---- status ---------------------------------------------------------------------------------- */
+/* ---- status ---- */
 
 /* One line per status: name, value, sentence. */
 #define WN_STATUS_LIST(X)                                             \
@@ -74,7 +74,7 @@ wn_status wn_error_set(struct wn_error *err, wn_status status, const char *forma
 #endif
     ;
 
-/* ---- random numbers -------------------------------------------------------------------------- */
+/* ---- random numbers ---- */
 
 /*
  * xoshiro256** (Blackman and Vigna), its state filled by splitmix64. The state is the caller's. The
@@ -97,7 +97,7 @@ double wn_rng_uniform(struct wn_rng *rng);
  */
 int64_t wn_rng_binomial(struct wn_rng *rng, int64_t n_trials, double p);
 
-/* ---- policy: what to keep and how to correct ------------------------------------------------- */
+/* ---- policy: what to keep and how to correct ---- */
 
 /* Scores of an entry; the formulas stand beside each name in src/core/score.c, see docs/methods. */
 enum wn_score {
@@ -186,7 +186,7 @@ const char *wn_group_name(enum wn_group group);
 const char *wn_budget_name(enum wn_budget budget);
 const char *wn_pool_name(enum wn_pool_kind pool);
 
-/* ---- observe --------------------------------------------------------------------------------- */
+/* ---- observe ---- */
 
 /* Which queries a score must have seen. */
 enum wn_observe {
@@ -223,7 +223,7 @@ wn_status wn_observe_causal(const float *q, const float *k, const float *log_wei
                             int d, int n_group, double scale, const double *query_weight,
                             double *sum);
 
-/* ---- score ----------------------------------------------------------------------------------- */
+/* ---- score ---- */
 
 /*
  * What the pipeline knows of one KV head. Entries stand in ascending position order.
@@ -254,7 +254,7 @@ struct wn_score_stats {
 wn_status wn_score_entries(const struct wn_policy *policy, const struct wn_head_view *head,
                            double *score, struct wn_score_stats *stats);
 
-/* ---- budget ---------------------------------------------------------------------------------- */
+/* ---- budget ---- */
 
 /* Entries [0, n_first) and [n_entries - n_last, n_entries) of a head are protected. */
 struct wn_protected {
@@ -300,7 +300,7 @@ int64_t wn_draws_for_distinct(const double *pi, int64_t n, double k);
  * |E - k| <= 0.5; -1 when the loop ends. Where E[J] is flat this can stop far from the root. */
 int64_t wn_draws_for_distinct_bisect(const double *pi, int64_t n, double k);
 
-/* ---- select ---------------------------------------------------------------------------------- */
+/* ---- select ---- */
 
 /*
  * The k largest of score[first .. last), ties to the lower index, NaN below everything.
@@ -318,7 +318,7 @@ void wn_select_topk(const double *score, int64_t first, int64_t last, int64_t k,
 void wn_sample_counts(const double *pi, int64_t n, int64_t m, uint64_t seed, int layer, int head,
                       int64_t *count);
 
-/* ---- correct --------------------------------------------------------------------------------- */
+/* ---- correct ---- */
 
 /*
  * Log-weight of self-normalised importance sampling, P1 algorithm 1 and eq. 10:
@@ -327,7 +327,7 @@ void wn_sample_counts(const double *pi, int64_t n, int64_t m, uint64_t seed, int
  */
 double wn_snis_log_weight(int64_t c, int64_t m, double pi, double tau);
 
-/* ---- the pipeline ---------------------------------------------------------------------------- */
+/* ---- the pipeline ---- */
 
 /* What stays of one KV head. Owned by the plan. */
 struct wn_selection {
@@ -357,7 +357,7 @@ wn_status wn_compress_plan(const struct wn_policy *policy, const struct wn_head_
                            struct wn_plan *plan, struct wn_error *err);
 void wn_plan_free(struct wn_plan *plan);
 
-/* ---- attention over compressed entries (reference) ------------------------------------------- */
+/* ---- attention over compressed entries (reference) ---- */
 
 /*
  * o = sum_i exp(s_i) v_i / sum_i exp(s_i), s_i = scale <q, k_i> + b_i, in double.

@@ -308,6 +308,12 @@ static wn_status answer_both(struct wn_run *run, struct wn_run_question *questio
     if (status == WN_OK) {
         status = compress(run, question, sessions->compressed, err);
     }
+    /* The full cache's answer needs no scores: keeping everything ends their collection. */
+    struct wn_policy everything;
+    wn_policy_default(&everything, WN_SCORE_FULL);
+    if (status == WN_OK) {
+        status = wn_session_compress(full, &everything, NULL, err);
+    }
     if (status == WN_OK) {
         status = wn_session_fork(full, &sessions->full_along, err);
     }

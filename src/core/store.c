@@ -290,7 +290,8 @@ static bool head_reserve(struct head *h, struct wn_pool *pool, const struct wn_p
     return true;
 }
 
-/* Reserved rows are attended to before they are committed, and pages may come with old log-weights. */
+/* Reserved rows are attended to before they are committed, and pages may come with old
+ * log-weights. */
 static void clear_reserved(struct head *h, const struct wn_page_layout *layout) {
     for (int64_t entry = h->length; entry < h->length + h->n_reserved; entry++) {
         uint8_t *data = h->list.page[entry / WN_PAGE_LEN]->data;

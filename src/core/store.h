@@ -58,8 +58,9 @@ int64_t wn_store_length(const struct wn_store *store, int layer, int head);
 /* View for kernels; valid until the next reserve, retain or free. */
 struct wn_kv wn_store_kv(const struct wn_store *store, int layer, int head);
 
-/* Makes room for n_new further entries in every head and makes those rows exclusive to this store;
- * their log-weights are 0, so that kernels may read them before the commit. On failure (WN_E_MEMORY) lengths and contents are unchanged. */
+/* Makes room for n_new further entries in every head and makes those rows exclusive to this
+ * store; their log-weights are 0, so that kernels may read them before the commit. On failure
+ * (WN_E_MEMORY) lengths and contents are unchanged. */
 wn_status wn_store_reserve(struct wn_store *store, int64_t n_new);
 /* Address of the key / value row of reserved entry `i_new` (0-based after the current length). */
 void *wn_store_row_k(struct wn_store *store, int layer, int head, int64_t i_new);

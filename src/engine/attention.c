@@ -9,9 +9,11 @@
 #include <string.h>
 
 enum {
-    /* Query rows of one item: enough that packing a page of keys and values is a small part of using it. */
+    /* Query rows of one item: enough that packing a page of keys and values is a small part of
+     * using it. */
     BLOCK_ROWS = 128,
-    /* Entries of one part when a block's entries are divided: long enough to stream, short enough to share. */
+    /* Entries of one part when a block's entries are divided: long enough to stream, short
+     * enough to share. */
     PART_ENTRIES = 8 * WN_PAGE_LEN,
     /* A step with at least this many blocks needs no division of entries to keep threads busy. */
     ENOUGH_BLOCKS = 24,
@@ -264,7 +266,8 @@ static bool add_observe(struct wn_attention *attention, int layer, int span_idx,
     return true;
 }
 
-/* Later blocks of a causal prompt see more entries, so they come first and the tail of the step is short. */
+/* Later blocks of a causal prompt see more entries, so they come first and the tail of the step
+ * is short. */
 static bool divide_layer(struct wn_attention *attention, int layer, size_t *partial) {
     struct layer_work *work = &attention->work[layer];
     const struct wn_layer_geometry *geometry = &attention->geometry[layer];
@@ -364,7 +367,8 @@ static float *output_row(const struct wn_attend_node *node, int row, int head) {
                      (size_t)head * node->out_head_stride_bytes);
 }
 
-/* Scaled queries of tokens [token0, token0 + n_tokens) of the group, head-major, and how far each row sees. */
+/* Scaled queries of tokens [token0, token0 + n_tokens) of the group, head-major, and how far
+ * each row sees. */
 static struct wn_rows pack_rows(const struct wn_attention *attention, int layer,
                                 const struct wn_attend_node *node, const struct work_item *item,
                                 int token0, int n_tokens, struct thread_scratch *scratch) {
@@ -481,7 +485,8 @@ static void run_observe(struct wn_attention *attention, int layer,
     const struct wn_span *span = &attention->spans[item->span];
     const int g = group_size(geometry);
     const int64_t base = wn_store_length(span->store, layer, item->head);
-    /* Token t sees entries below base + t + 1: the first token of use is the one that sees item->first. */
+    /* Token t sees entries below base + t + 1: the first token of use is the one that sees
+     * item->first. */
     const int token0 = item->first > base ? (int)(item->first - base) : 0;
     const int n_tokens = span->n_rows - token0;
     const struct wn_kv kv = wn_store_kv(span->store, layer, item->head);
@@ -513,7 +518,8 @@ static void run_observe(struct wn_attention *attention, int layer,
     }
 }
 
-/* Items are taken in order and attending items come first, so the blocks waited for are already being worked on. */
+/* Items are taken in order and attending items come first, so the blocks waited for are already
+ * being worked on. */
 static void wait_for_blocks(struct wn_attention *attention, int layer,
                             const struct work_item *item) {
     const struct layer_work *work = &attention->work[layer];

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Attention of one step over the stores of its sessions: divides each layer's work into items that any number of
- * threads take in turn, runs the kernels, joins partial softmaxes and feeds the observers.
+ * Attention of one step over the stores of its sessions: divides each layer's work into items
+ * that any number of threads take in turn, runs the kernels, joins partial softmaxes and feeds
+ * the observers.
  *
- * The division depends on shapes alone, and parts are joined in index order, so that results do not depend on the
- * number of threads.
+ * The division depends on shapes alone, and parts are joined in index order, so that results do
+ * not depend on the number of threads.
  */
 #ifndef WN_ATTENTION_H
 #define WN_ATTENTION_H
@@ -13,7 +14,8 @@
 #include "engine/graft.h"
 #include "kernels/kernels.h"
 
-/* One accumulated observation of a session: sum_j w_j A[j][i] for every query head of every layer. */
+/* One accumulated observation of a session: sum_j w_j A[j][i] for every query head of every
+ * layer. */
 struct wn_observer {
     struct wn_policy policy; /* its score says the weights w_j */
     int64_t n_total;         /* text length that anchors them */
@@ -46,7 +48,8 @@ wn_status wn_attention_create(const struct wn_layer_geometry *geometry, int n_la
                               struct wn_attention **out);
 void wn_attention_free(struct wn_attention *attention);
 
-/* Sets the spans of the next step and divides its work. Spans are borrowed until the step is over. */
+/* Sets the spans of the next step and divides its work. Spans are borrowed until the step is
+ * over. */
 wn_status wn_attention_prepare(struct wn_attention *attention, const struct wn_span *spans,
                                int n_spans);
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Compressing a session: what was observed goes through the core's pipeline, and the store keeps what it says. */
+/* Compressing a session: what was observed goes through the core's pipeline, and the store keeps
+ * what it says. */
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -133,7 +134,8 @@ static void fill_head(void *user, int64_t i, int thread) {
                                   all->scratch[thread]);
 }
 
-/* Sums over all queries lie in rows of the observer's capacity; the core wants rows of n_entries. */
+/* Sums over all queries lie in rows of the observer's capacity; the core wants rows of
+ * n_entries. */
 static bool copy_observer(struct gathered *all, const struct wn_observer *observer) {
     for (int i = 0; i < all->n_heads; i++) {
         struct wn_head_view *view = &all->view[i];
@@ -165,12 +167,22 @@ static wn_status gather(struct gathered *all, struct wn_error *err) {
 static wn_status check_observed(const struct wn_session *session, const struct wn_policy *policy,
                                 struct wn_error *err) {
     const enum wn_observe needs = wn_policy_observe(policy);
-    bool ok = true;
+    const char *name = wn_score_name(policy->score);
+    if (needs == WN_OBSERVE_NONE || session->n_tokens == 0)
+        return WN_OK;
+    if (session->observation_lost)
+        return wn_error_set(err, WN_E_STATE,
+                            "what policy %s observed was lost when a step was stopped midway",
+                            name);
+    bool ok;
     if (needs == WN_OBSERVE_ALL) {
         const struct wn_observer *observer = wn_session_observer(session, policy);
-        ok = observer != NULL && observer->sum != NULL;
-    }
-    if (needs == WN_OBSERVE_WINDOW) {
+        ok = observer != NULL;
+        if (ok && session->n_tokens > observer->n_total)
+            return wn_error_set(err, WN_E_STATE,
+                                "policy %s was announced for %lld tokens and the text has %lld",
+                                name, (long long)observer->n_total, (long long)session->n_tokens);
+    } else {
         const int window = wn_policy_window(policy);
         ok = session->recent.window >= window &&
              (session->recent.position0 == 0 ||
@@ -179,7 +191,17 @@ static wn_status check_observed(const struct wn_session *session, const struct w
     if (ok)
         return WN_OK;
     return wn_error_set(err, WN_E_STATE, "policy %s was not announced before the text was fed",
-                        wn_score_name(policy->score));
+                        name);
+}
+
+/* Whether a selection differs from what the head holds. */
+static bool changes(const struct wn_head_view *view, const struct wn_selection *kept) {
+    if (kept->n_kept != view->n_entries || kept->value != NULL)
+        return true;
+    for (int64_t i = 0; i < kept->n_kept; i++)
+        if (kept->log_weight[i] != (view->log_weight != NULL ? view->log_weight[i] : 0.0f))
+            return true;
+    return false;
 }
 
 static wn_status apply(struct wn_session *session, const struct gathered *all,
@@ -187,13 +209,15 @@ static wn_status apply(struct wn_session *session, const struct gathered *all,
     for (int i = 0; i < all->n_heads; i++) {
         const struct wn_head_view *view = &all->view[i];
         const struct wn_selection *kept = &plan->head[i];
-        if (kept->n_kept == view->n_entries && kept->value == NULL)
+        if (!changes(view, kept))
             continue;
         const wn_status status =
             wn_store_retain(session->store, view->layer, view->head, kept->idx, kept->n_kept,
                             kept->log_weight, kept->value, session->engine->kernels);
-        if (status != WN_OK)
+        if (status != WN_OK) {
+            wn_session_lose_observation(session);
             return wn_error_set(err, status, "out of memory while compacting");
+        }
         session->compressed = true;
     }
     return WN_OK;
@@ -262,6 +286,7 @@ wn_status wn_session_compress(struct wn_session *session, const struct wn_policy
     if (status != WN_OK)
         return status;
     wn_session_drop_observation(session);
+    session->observation_lost = false;
     give_memory_back(session->engine);
     report_usage(session, &done, false);
     done.seconds = now_seconds() - start;

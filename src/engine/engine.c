@@ -11,8 +11,9 @@
 #include "engine/engine.h"
 #include "engine/native.h"
 
-/* Mean KL above which the self-check says that the grafted model is not the native one. Two attention paths of
- * llama.cpp itself differ by about 0.004 nat; a wrong mask or head order gives more than 1. */
+/* Mean KL above which the self-check says that the grafted model is not the native one. Two
+ * attention paths of llama.cpp itself differ by about 0.004 nat; a wrong mask or head order
+ * gives more than 1. */
 static const double check_kl_limit = 0.1;
 enum { CHECK_BATCH = 24, CHECK_SINGLE = 4 };
 
@@ -49,13 +50,16 @@ static void check_tokens(const struct wn_model *model, int32_t *tokens, int n) {
     struct wn_rng rng;
     wn_rng_seed(&rng, 1, 0, 0, 0);
     for (int i = 0; i < n; i++) {
-        do {
+        for (int attempt = 0; attempt < 64; attempt++) {
             tokens[i] = (int32_t)(wn_rng_next(&rng) % (uint64_t)model->n_vocab);
-        } while (llama_vocab_is_control(model->vocab, tokens[i]) && model->n_vocab > 1000);
+            if (!llama_vocab_is_control(model->vocab, tokens[i]))
+                break;
+        }
     }
 }
 
-/* Probes the model natively: records the geometry of its layers and the logits of the check's last tokens. */
+/* Probes the model natively: records the geometry of its layers and the logits of the check's
+ * last tokens. */
 static wn_status probe(struct wn_engine *engine, const int32_t *tokens, float *logits,
                        struct wn_error *err) {
     const int n_vocab = engine->model->n_vocab;
@@ -159,9 +163,10 @@ static bool poll_stop(void *user) {
 }
 
 /*
- * llama.cpp's own cache only has to find free cells for one batch. Quantised cells make it small; the rotation
- * that llama.cpp then applies to queries, keys and values is switched off, since coordinates must keep their meaning.
- * Its switch is an environment variable read when a context is made.
+ * llama.cpp's own cache only has to find free cells for one batch. Quantised cells make it
+ * small; the rotation that llama.cpp then applies to queries, keys and values is switched off,
+ * since coordinates must keep their meaning. Its switch is an environment variable read when a
+ * context is made.
  */
 static struct llama_context *make_context(struct wn_engine *engine, enum ggml_type cell_type) {
     static pthread_mutex_t environment_lock = PTHREAD_MUTEX_INITIALIZER;

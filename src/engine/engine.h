@@ -59,6 +59,7 @@ struct wn_session {
     int n_observers;
     struct wn_recent recent;
     bool compressed;
+    bool observation_lost; /* a step or a compression stopped midway */
 };
 
 /* ---- model ---- */
@@ -75,8 +76,9 @@ struct wn_step_part {
     int n_tokens;
     bool all_logits;
 };
-/* Runs one step over 1 .. WN_MAX_SPANS parts (n_batch rows at most) and appends their rows. On failure no session
- * has changed. The rows of logits are read with llama_get_logits_ith by batch row. */
+/* Runs one step over 1 .. WN_MAX_SPANS parts (n_batch rows at most) and appends their rows. On
+ * failure no session holds any of its rows, and those that observed have lost their observation.
+ * The rows of logits are read with llama_get_logits_ith by batch row. */
 wn_status wn_engine_step(struct wn_engine *engine, const struct wn_step_part *parts, int n_parts,
                          bool want_last_logits, struct wn_error *err);
 
@@ -84,14 +86,17 @@ wn_status wn_engine_step(struct wn_engine *engine, const struct wn_step_part *pa
 
 wn_status wn_observers_reserve(struct wn_session *session, int64_t n_entries);
 void wn_session_drop_observation(struct wn_session *session);
+/* After a step or a compression that stopped midway: what was collected holds parts of it. */
+void wn_session_lose_observation(struct wn_session *session);
 wn_status wn_session_copy_observation(struct wn_session *to, const struct wn_session *from);
 int64_t wn_session_observe_bytes(const struct wn_session *session);
 /* The observer that serves a policy, or NULL. */
 const struct wn_observer *wn_session_observer(const struct wn_session *session,
                                               const struct wn_policy *policy);
 /*
- * Attention of the session's last `window` kept queries over a head's entries, averaged by the policy's query
- * weights: observed float [n_group][n_entries] (overwritten). scratch from wn_window_scratch_bytes.
+ * Attention of the session's last `window` kept queries over a head's entries, averaged by the
+ * policy's query weights: observed float [n_group][n_entries] (overwritten). scratch from
+ * wn_window_scratch_bytes.
  */
 void wn_session_observe_window(const struct wn_session *session, const struct wn_policy *policy,
                                int layer, int head, float *observed, void *scratch);

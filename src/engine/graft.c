@@ -46,7 +46,6 @@ static void run_append(struct ggml_tensor *dst, int thread, int n_threads, void 
     const struct wn_append_args args = {
         .rows = rows->data,
         .row_stride_bytes = rows->nb[1],
-        .n_tokens = (int)rows->ne[1],
     };
     op->graft->hooks.append(op->graft->hooks.user, op->layer, op->kind == OP_APPEND_V, &args,
                             thread, n_threads);
@@ -64,7 +63,6 @@ static void run_attend(struct ggml_tensor *dst, int thread, int n_threads, void 
         .out_head_stride_bytes = dst->nb[1],
         .out_token_stride_bytes = dst->nb[2],
         .sinks = sinks != NULL ? sinks->data : NULL,
-        .n_tokens = (int)q->ne[1],
     };
     op->graft->hooks.attend(op->graft->hooks.user, op->layer, &node, thread, n_threads);
 }

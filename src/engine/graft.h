@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The seam with llama.cpp. llama.cpp calls a context's cb_eval on every graph node just before the graph runs;
- * there the nodes that write and read its KV cache are turned into GGML_OP_CUSTOM nodes that call the hooks
- * below, on llama.cpp's own threads:
+ * The seam with llama.cpp. llama.cpp calls a context's cb_eval on every graph node just before
+ * the graph runs; there the nodes that write and read its KV cache are turned into
+ * GGML_OP_CUSTOM nodes that call the hooks below, on llama.cpp's own threads:
  *
  *     SET_ROWS into cache_k_l<N> / cache_v_l<N>   -> hooks.append
  *     FLASH_ATTN_EXT over cache_k_l<N>            -> hooks.attend
@@ -32,7 +32,6 @@ struct wn_layer_geometry {
 struct wn_append_args {
     const char *rows;
     size_t row_stride_bytes;
-    int n_tokens;
 };
 
 /* Queries and output of one attention node; strides in bytes, elements float. */
@@ -42,7 +41,6 @@ struct wn_attend_node {
     char *out;
     size_t out_token_stride_bytes, out_head_stride_bytes;
     const float *sinks; /* [n_heads] or NULL */
-    int n_tokens;
 };
 
 struct wn_graft_hooks {
@@ -55,8 +53,8 @@ struct wn_graft_hooks {
 
 struct wn_graft;
 
-/* hooks may be NULL: a probe that records geometry and rewrites nothing. geometry [n_layers], NULL for a probe;
- * with hooks a node that differs from it is a fault. */
+/* hooks may be NULL: a probe that records geometry and rewrites nothing. geometry [n_layers],
+ * NULL for a probe; with hooks a node that differs from it is a fault. */
 wn_status wn_graft_create(int n_layers, const struct wn_graft_hooks *hooks,
                           const struct wn_layer_geometry *geometry, struct wn_graft **out);
 void wn_graft_free(struct wn_graft *graft);
@@ -66,11 +64,12 @@ bool wn_graft_callback(struct ggml_tensor *node, bool ask, void *graft);
 
 /* Geometry recorded so far, [n_layers]. */
 const struct wn_layer_geometry *wn_graft_geometry(const struct wn_graft *graft);
-/* Why the last graph cannot be served, or NULL. */
+/* Why a graph met so far cannot be served, or NULL; it stays. */
 const char *wn_graft_fault(const struct wn_graft *graft);
 /* Announces a graph over n_tokens; a node with another number of tokens is a fault. */
 void wn_graft_begin(struct wn_graft *graft, int n_tokens);
-/* Nodes met since wn_graft_begin: attention, cache writes, and custom (turned before, in a reused graph, or now). */
+/* Nodes met since wn_graft_begin: attention, cache writes, and custom (turned before, in a
+ * reused graph, or now). */
 struct wn_graft_counts {
     int n_attend, n_append, n_custom;
 };

@@ -180,6 +180,10 @@ static wn_status append_tokens(const struct wn_model *model, const char *text, s
     if (n < 0)
         return wn_error_set(err, WN_E_BACKEND, "llama.cpp cannot tokenise the text");
     tokens->n += n;
+    /* With the begin token llama.cpp also adds an end token where the vocabulary asks for one. */
+    if (add_begin && n > 0 && llama_vocab_get_add_eos(model->vocab) &&
+        tokens->id[tokens->n - 1] == llama_vocab_eos(model->vocab))
+        tokens->n--;
     return WN_OK;
 }
 
@@ -223,7 +227,8 @@ bool wn_model_token_is_end(const struct wn_model *model, int32_t token) {
 
 /* ---- chat turns ---- */
 
-/* Stands for the content while the template is applied; what is before and after it is the template's own. */
+/* Stands for the content while the template is applied; what is before and after it is the
+ * template's own. */
 static const char content_mark[] = "winnow-content-mark";
 
 /* The template's text around a user turn's content. Free *rendered. */

@@ -89,7 +89,7 @@ wn_status wn_native_feed(struct wn_native *native, const int32_t *tokens, int64_
             options->on_logits(options->user, done + i, llama_get_logits_ith(native->context, i));
         done += count;
         if (options != NULL && options->on_progress != NULL &&
-            !options->on_progress(options->user, done, n))
+            !options->on_progress(options->user, done, n) && done < n)
             return wn_error_set(err, WN_E_ABORTED, "stopped on request");
     }
     return WN_OK;

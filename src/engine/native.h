@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* llama.cpp as it is, without the graft: the peer of every comparison, and the probe of the self-check. */
+/* llama.cpp as it is, without the graft: the peer of every comparison, and the probe of the
+ * self-check. */
 #ifndef WN_NATIVE_H
 #define WN_NATIVE_H
 

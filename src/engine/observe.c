@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What a session collects while it is fed, so that it can be compressed: sums of attention over all queries, and
- * the last queries themselves. */
+/* What a session collects while it is fed, so that it can be compressed: sums of attention over
+ * all queries, and the last queries themselves. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +20,8 @@ static void free_observer(struct wn_observer *observer, int n_layers) {
     *observer = (struct wn_observer){0};
 }
 
-/* Sums of one layer with room for `capacity` entries, the first n_used columns taken from `from` (may be NULL). */
+/* Sums of one layer with room for `capacity` entries, the first n_used columns taken from `from`
+ * (may be NULL). */
 static float *make_sums(size_t n_rows, int64_t capacity, const float *from, int64_t from_capacity,
                         int64_t n_used) {
     float *sums = calloc(n_rows * (size_t)capacity, sizeof *sums);
@@ -79,8 +80,18 @@ const struct wn_observer *wn_session_observer(const struct wn_session *session,
 
 static wn_status add_observer(struct wn_session *session, const struct wn_policy *policy,
                               int64_t n_total, struct wn_error *err) {
-    if (wn_session_observer(session, policy) != NULL)
+    for (int o = 0; o < session->n_observers; o++) {
+        struct wn_observer *observer = &session->observers[o];
+        if (observer->policy.score != policy->score)
+            continue;
+        if (session->n_tokens > 0 && observer->n_total != n_total)
+            return wn_error_set(
+                err, WN_E_STATE, "policy %s was announced for a text of %lld tokens, not %lld",
+                wn_score_name(policy->score), (long long)observer->n_total, (long long)n_total);
+        observer->n_total = n_total;
+        observer->harmonic = wn_harmonic(n_total);
         return WN_OK;
+    }
     if (session->n_tokens > 0)
         return wn_error_set(
             err, WN_E_STATE,
@@ -126,6 +137,23 @@ static wn_status make_recent(const struct wn_session *session, int window, struc
     return WN_OK;
 }
 
+/* Copies the queries that the session's narrower ring still holds. */
+static void carry_recent(const struct wn_session *session, struct wn_recent *to) {
+    const struct wn_recent *from = &session->recent;
+    if (from->window == 0)
+        return;
+    int64_t first = session->n_tokens - from->window;
+    if (first < from->position0)
+        first = from->position0;
+    for (int i = 0; i < session->engine->n_layers; i++) {
+        const size_t n = recent_floats(session, i, 1);
+        for (int64_t position = first; position < session->n_tokens; position++)
+            memcpy(to->q[i] + (size_t)(position % to->window) * n,
+                   from->q[i] + (size_t)(position % from->window) * n, n * sizeof(float));
+    }
+    to->position0 = first;
+}
+
 static wn_status widen_recent(struct wn_session *session, const struct wn_policy *policy,
                               int64_t n_total, struct wn_error *err) {
     const int window = wn_policy_window(policy);
@@ -138,6 +166,7 @@ static wn_status widen_recent(struct wn_session *session, const struct wn_policy
     struct wn_recent recent;
     if (make_recent(session, window, &recent) != WN_OK)
         return wn_error_set(err, WN_E_MEMORY, "no memory for the last %d queries", window);
+    carry_recent(session, &recent);
     free_recent(&session->recent, session->engine->n_layers);
     session->recent = recent;
     return WN_OK;
@@ -170,6 +199,13 @@ void wn_session_drop_observation(struct wn_session *session) {
         free_observer(&session->observers[o], session->engine->n_layers);
     session->n_observers = 0;
     free_recent(&session->recent, session->engine->n_layers);
+}
+
+void wn_session_lose_observation(struct wn_session *session) {
+    if (session->n_observers == 0 && session->recent.window == 0)
+        return;
+    wn_session_drop_observation(session);
+    session->observation_lost = true;
 }
 
 wn_status wn_session_copy_observation(struct wn_session *to, const struct wn_session *from) {

@@ -32,6 +32,7 @@ wn_status wn_session_fork(const struct wn_session *session, struct wn_session **
     fork->n_tokens = session->n_tokens;
     fork->has_logits = session->has_logits;
     fork->compressed = session->compressed;
+    fork->observation_lost = session->observation_lost;
     fork->logits = malloc((size_t)engine->model->n_vocab * sizeof(float));
     wn_status status =
         fork->logits != NULL ? wn_store_fork(session->store, &fork->store) : WN_E_MEMORY;
@@ -101,6 +102,7 @@ wn_status wn_session_feed(struct wn_session *session, const int32_t *tokens, int
             break;
         for (int i = 0; all && options->on_logits != NULL && i < count; i++)
             options->on_logits(options->user, done + i, llama_get_logits_ith(engine->context, i));
+        session->has_logits = false;
         if (last)
             keep_logits(session, count - 1);
         done += count;

@@ -44,7 +44,8 @@ static void fill_batch(struct llama_batch *batch, const struct wn_step_part *par
     batch->n_tokens = row;
 }
 
-/* Every layer's three nodes must have been ours, otherwise llama.cpp's own unused cache was read. */
+/* Every layer's three nodes must have been ours, otherwise llama.cpp's own unused cache was
+ * read. */
 static wn_status check_graft(const struct wn_engine *engine, struct wn_error *err) {
     const char *fault = wn_graft_fault(engine->graft);
     if (fault != NULL)
@@ -86,8 +87,11 @@ wn_status wn_engine_step(struct wn_engine *engine, const struct wn_step_part *pa
                             (long long)parts[0].n_tokens);
     fill_batch(&engine->batch, parts, n_parts, want_last_logits);
     status = decode(engine, err);
-    if (status != WN_OK)
+    if (status != WN_OK) {
+        for (int i = 0; i < n_parts; i++)
+            wn_session_lose_observation(parts[i].session);
         return status;
+    }
     for (int i = 0; i < n_parts; i++) {
         wn_store_commit(parts[i].session->store, parts[i].n_tokens,
                         engine->batch.pos + spans[i].row0);

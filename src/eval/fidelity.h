@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Fidelity to the full cache: a prefix is processed once and compressed by each policy on a fork; continuation tokens
- * are then fed teacher-forced, and the next-token distributions compared with those of the full cache.
+ * Fidelity to the full cache: a prefix is processed once and compressed by each policy on a
+ * fork; continuation tokens are then fed teacher-forced, and the next-token distributions
+ * compared with those of the full cache.
  */
 #ifndef WN_EVAL_FIDELITY_H
 #define WN_EVAL_FIDELITY_H
@@ -18,9 +19,10 @@ struct wn_fidelity_result {
 struct wn_fidelity;
 
 /*
- * Feeds tokens[0 .. n_prefix) once, observing for all policies, and the continuation tokens[n_prefix ..
- * n_prefix + n_scored) on a fork with the full cache. policies [n_policies]: those that will be measured.
- * Keeps n_scored rows of logits. tokens are borrowed until wn_fidelity_free.
+ * Feeds tokens[0 .. n_prefix) once, observing for all policies, and the continuation
+ * tokens[n_prefix .. n_prefix + n_scored) on a fork with the full cache. policies [n_policies]:
+ * those that will be measured. Keeps n_scored rows of logits. tokens are borrowed until
+ * wn_fidelity_free.
  */
 wn_status wn_fidelity_create(struct wn_engine *engine, int n_vocab, const int32_t *tokens,
                              int64_t n_prefix, int64_t n_scored, const struct wn_policy *policies,

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Is the grafted model, with every entry kept, as close to llama.cpp as llama.cpp's two attention paths are? */
+/* Is the grafted model, with every entry kept, as close to llama.cpp as llama.cpp's two
+ * attention paths are? */
 #include "core/metrics.h"
 #include "engine/native.h"
 #include "eval/targets.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* KL of the policies against the full cache, on reference texts given as token ids (beside the values of a 32-bit
- * float reference) and on our own texts. */
+/* KL of the policies against the full cache, on reference texts given as token ids (beside the
+ * values of a 32-bit float reference) and on our own texts. */
 #include "eval/fidelity.h"
 #include "eval/targets.h"
 #include "eval/text_file.h"

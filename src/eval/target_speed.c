@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Speed against llama.cpp as it is. The contestants take turns within a round, and the ratio of a round is what
- * counts: the machine's speed may drift between rounds. */
+/* Speed against llama.cpp as it is. The contestants take turns within a round, and the ratio of
+ * a round is what counts: the machine's speed may drift between rounds. */
 #include "engine/native.h"
 #include "eval/targets.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 enum { DECODE_CONTEXT = 7500, DECODE_TOKENS = 16, PREFILL_TOKENS = 4000, MAX_ROUNDS = 99 };
@@ -20,9 +21,11 @@ static int compare_doubles(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-static double median(double *values, int n) {
-    qsort(values, (size_t)n, sizeof *values, compare_doubles);
-    return values[n / 2];
+static double median(const double *values, int n) {
+    double sorted[MAX_ROUNDS];
+    memcpy(sorted, values, (size_t)n * sizeof *sorted);
+    qsort(sorted, (size_t)n, sizeof *sorted, compare_doubles);
+    return sorted[n / 2];
 }
 
 static wn_status open_native(const struct wn_targets *targets, int64_t n_ctx, bool flash,
@@ -138,8 +141,7 @@ static void report_decode(struct wn_targets *targets, struct decode_race *race, 
             "attention; "
             "median of %d rounds",
             DECODE_CONTEXT, median(race->speed[KEEP_ALL + i], n_rounds),
-            i == 0 ? median(race->speed[FLASH], n_rounds) : race->speed[FLASH][n_rounds / 2],
-            i == 0 ? median(race->speed[NO_FLASH], n_rounds) : race->speed[NO_FLASH][n_rounds / 2],
+            median(race->speed[FLASH], n_rounds), median(race->speed[NO_FLASH], n_rounds),
             n_rounds);
     }
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The figures the project promises, measured: each is a row "name measured target ok|short". A measurement is a
- * function that adds one or several rows.
+ * The figures the project promises, measured: each is a row "name measured target ok|short". A
+ * measurement is a function that adds one or several rows.
  */
 #ifndef WN_EVAL_TARGETS_H
 #define WN_EVAL_TARGETS_H

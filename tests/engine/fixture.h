@@ -12,7 +12,8 @@ struct fixture {
     int n_vocab;
 };
 
-/* Group set-up and tear-down for cmocka; the state is a struct fixture *. Without WINNOW_MODEL the set-up fails. */
+/* Group set-up and tear-down for cmocka; the state is a struct fixture *. Without WINNOW_MODEL
+ * the set-up fails. */
 int fixture_open(void **state);
 int fixture_close(void **state);
 

@@ -40,7 +40,6 @@ static void forks_do_not_touch_each_other(void **state) {
     struct wn_session *session = fixture_session(fixture->engine, fixture, N_PREFIX, &policy);
     struct wn_session *witness = fork_of(session), *fork = fork_of(session);
     assert_same_logits(fixture, session, fork);
-    fixture_feed(fork, fixture->text.id, 70);
     assert_int_equal(wn_session_compress(fork, &policy, NULL, NULL), WN_OK);
     fixture_feed(fork, fixture->text.id, 70);
     fixture_feed(session, next, 5);
@@ -212,11 +211,79 @@ static void a_stopped_feed_can_go_on(void **state) {
                      WN_E_ABORTED);
     assert_true(calls > 1);
     assert_int_equal(wn_session_n_tokens(session), 512);
+    assert_null(wn_session_logits(session));
     fixture_feed(session, fixture->text.id + 512, 88);
     struct wn_session *whole = fixture_session(fixture->engine, fixture, N_PREFIX, NULL);
     assert_same_logits(fixture, session, whole);
     wn_session_free(session);
     wn_session_free(whole);
+}
+
+static bool stop_midway(void *user, int64_t n_done, int64_t n_total) {
+    (void)n_done;
+    (void)n_total;
+    int *calls = user;
+    return ++*calls < 300;
+}
+
+/* Half a step has been added to the sums: compressing by them would be silently wrong. */
+static void a_step_stopped_midway_loses_the_observation(void **state) {
+    const struct fixture *fixture = *state;
+    const struct wn_policy policy = policy_of(WN_SCORE_H2O_MEAN, 0.2);
+    const struct wn_policy plain = policy_of(WN_SCORE_STREAMING, 0.2);
+    struct wn_error err = {0};
+    struct wn_session *session = NULL;
+    assert_int_equal(wn_session_create(fixture->engine, &session, NULL), WN_OK);
+    assert_int_equal(wn_session_observe(session, &policy, N_PREFIX, NULL), WN_OK);
+    fixture_feed(session, fixture->text.id, 256);
+    int calls = 0;
+    const struct wn_feed_options stopping = {.on_progress = stop_midway, .user = &calls};
+    assert_int_equal(wn_session_feed(session, fixture->text.id + 256, 256, &stopping, &err),
+                     WN_E_ABORTED);
+    assert_int_equal(calls, 300);
+    assert_int_equal(wn_session_n_tokens(session), 256);
+    assert_non_null(wn_session_logits(session));
+    fixture_feed(session, fixture->text.id + 256, N_PREFIX - 256);
+    struct wn_session *whole = fixture_session(fixture->engine, fixture, 256, NULL);
+    fixture_feed(whole, fixture->text.id + 256, N_PREFIX - 256);
+    assert_same_logits(fixture, session, whole);
+    assert_int_equal(wn_session_compress(session, &policy, NULL, &err), WN_E_STATE);
+    assert_non_null(strstr(err.message, "lost"));
+    assert_int_equal(wn_session_compress(session, &plain, NULL, NULL), WN_OK);
+    wn_session_free(session);
+    wn_session_free(whole);
+}
+
+/* A window announced later does not forget what a narrower one has captured. */
+static void a_wider_window_keeps_the_narrower_ones_queries(void **state) {
+    const struct fixture *fixture = *state;
+    struct wn_policy narrow = policy_of(WN_SCORE_SNAPKV, 0.3), wide = narrow;
+    narrow.window = 16;
+    struct wn_session *session = NULL;
+    assert_int_equal(wn_session_create(fixture->engine, &session, NULL), WN_OK);
+    assert_int_equal(wn_session_observe(session, &narrow, 200, NULL), WN_OK);
+    fixture_feed(session, fixture->text.id, 200);
+    assert_int_equal(wn_session_observe(session, &wide, 400, NULL), WN_OK);
+    struct wn_session *alone = fixture_session(fixture->engine, fixture, 200, &narrow);
+    assert_int_equal(wn_session_compress(session, &narrow, NULL, NULL), WN_OK);
+    assert_int_equal(wn_session_compress(alone, &narrow, NULL, NULL), WN_OK);
+    fixture_feed(session, fixture->text.id + 200, 1);
+    fixture_feed(alone, fixture->text.id + 200, 1);
+    assert_same_logits(fixture, session, alone);
+    wn_session_free(session);
+    wn_session_free(alone);
+}
+
+static void a_text_longer_than_announced_is_refused(void **state) {
+    const struct fixture *fixture = *state;
+    const struct wn_policy policy = policy_of(WN_SCORE_MIN_H, 0.2);
+    struct wn_error err = {0};
+    struct wn_session *session = fixture_session(fixture->engine, fixture, 100, &policy);
+    fixture_feed(session, fixture->text.id + 100, 1);
+    assert_int_equal(wn_session_compress(session, &policy, NULL, &err), WN_E_STATE);
+    assert_non_null(strstr(err.message, "101"));
+    assert_int_equal(wn_session_observe(session, &policy, 200, &err), WN_E_STATE);
+    wn_session_free(session);
 }
 
 static void refusals_name_the_reason(void **state) {
@@ -278,6 +345,9 @@ int main(void) {
         cmocka_unit_test(kept_counts_are_reported_as_held),
         cmocka_unit_test(equal_tokens_keep_the_protected_and_the_exact_count),
         cmocka_unit_test(a_stopped_feed_can_go_on),
+        cmocka_unit_test(a_step_stopped_midway_loses_the_observation),
+        cmocka_unit_test(a_wider_window_keeps_the_narrower_ones_queries),
+        cmocka_unit_test(a_text_longer_than_announced_is_refused),
         cmocka_unit_test(refusals_name_the_reason),
         cmocka_unit_test(impossible_engines_are_refused),
     };

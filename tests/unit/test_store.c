@@ -308,8 +308,8 @@ static void log_weights_keep_every_bit(void **state) {
     wn_pool_free(pool);
 }
 
-/* A page that held weighted entries is handed out again: its old log-weights must not weigh the rows
- * that are reserved in it, which kernels read before the commit. */
+/* A page that held weighted entries is handed out again: its old log-weights must not weigh the
+ * rows that are reserved in it, which kernels read before the commit. */
 static void reserved_rows_have_no_log_weight(void **state) {
     (void)state;
     struct wn_layer_shape shape = {.n_kv_heads = 1};
