@@ -94,7 +94,7 @@ bool wn_model_token_is_end(const struct wn_model *model, int32_t token);
 struct wn_engine_options {
     int64_t n_ctx; /* most tokens in a session, text positions; 0: the model's trained context */
     int n_batch;   /* tokens per prefill step, 32 .. 4096; default 512 */
-    int n_threads; /* 1 .. 256; 0: all cores this process may run on */
+    int n_threads; /* 0 .. 256; 0, or more than the cores this process may use: those */
     const char *kernels; /* "auto" (default), "avx512", "avx2", "reference" */
 };
 void wn_engine_options_default(struct wn_engine_options *options);
@@ -120,7 +120,7 @@ struct wn_engine_info {
     double check_kl;             /* self-check: mean KL(native || grafted), nat */
 };
 void wn_engine_info(const struct wn_engine *engine, struct wn_engine_info *out);
-/* Gives memory of freed pages back to the system; wn_session_compress does it by itself. */
+/* Gives freed memory back to the system; wn_session_compress does it by itself. */
 void wn_engine_trim(struct wn_engine *engine);
 
 /* ---- session ---- */

@@ -71,7 +71,7 @@ def main():
     prompt, settings = result["prompt"], result["settings"]
     print(textwrap.fill(
         f"The two caches' next-token distributions are {kl:.3f} nat apart (mean KL divergence over "
-        f"the {n_tokens} tokens of the full answers). Reading took {prompt['seconds']:.0f} s at "
+        f"{n_tokens} tokens of the full answers that each cache was asked for). Reading took {prompt['seconds']:.0f} s at "
         f"{prompt['tokens_per_second']:.0f} tokens per second on {settings['threads']} thread(s). "
         f"Policy {settings['policy']}, --keep {settings['keep']}; tools/demo.sh takes further "
         f"flags, for example --keep 50%.", WIDTH))

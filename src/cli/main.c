@@ -3,6 +3,7 @@
 #include "cli/suggest.h"
 #include "winnow.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -37,6 +38,8 @@ static const struct command *find_command(const char *word) {
         }
         wn_suggest_offer(&suggest, commands[i].name);
     }
+    wn_suggest_offer(&suggest, "--version");
+    wn_suggest_offer(&suggest, "--help");
     const char *kind = word[0] == '-' ? "flag" : "subcommand";
     if (suggest.best != NULL) {
         fprintf(stderr, "winnow: unknown %s %.80s (did you mean %s?)\n", kind, word, suggest.best);
@@ -61,7 +64,7 @@ static int show_help(int argc, char **argv) {
     return command->run(2, words);
 }
 
-int main(int argc, char **argv) {
+static int dispatch(int argc, char **argv) {
     if (argc < 2) {
         fprintf(stderr,
                 "winnow: no subcommand (for example `winnow run`; winnow --help lists them)\n");
@@ -79,4 +82,13 @@ int main(int argc, char **argv) {
     }
     const struct command *command = find_command(argv[1]);
     return command != NULL ? command->run(argc - 1, argv + 1) : WN_EXIT_USAGE;
+}
+
+int main(int argc, char **argv) {
+    const int exit_status = dispatch(argc, argv);
+    if ((fflush(stdout) != 0 || ferror(stdout)) && exit_status == WN_EXIT_OK) {
+        fprintf(stderr, "winnow: cannot write to standard output (%s)\n", strerror(errno));
+        return WN_EXIT_FAILURE;
+    }
+    return exit_status;
 }

@@ -7,6 +7,7 @@
 #include "cli/memory.h"
 #include "cli/utf8.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -219,6 +220,17 @@ static wn_status make_engine(struct wn_run *run, int64_t n_ctx, struct wn_error 
                             status == WN_E_MEMORY ? "; lower -c, or give a shorter text" : "");
     }
     wn_engine_info(run->engine, &run->engine_info);
+    if (options->n_threads > run->engine_info.n_threads) {
+        say(run, "warning: -t %lld is above the %d cores this process may use (using %d)",
+            (long long)options->n_threads, run->engine_info.n_threads, run->engine_info.n_threads);
+    }
+    if (options->policy.keep.kind == WN_KEEP_BYTES &&
+        options->policy.keep.bytes < run->engine_info.token_bytes) {
+        return wn_error_set(
+            err, WN_E_BUDGET,
+            "--keep %lldB is too little (one entry per head takes %lld bytes; raise it)",
+            (long long)options->policy.keep.bytes, (long long)run->engine_info.token_bytes);
+    }
     status = wn_session_create(run->engine, &run->session, err);
     return status == WN_OK
                ? wn_session_observe(run->session, &options->policy, run->n_prompt_max, err)
@@ -353,13 +365,27 @@ static wn_status answer_compared(struct wn_run *run, struct wn_run_question *que
     return status;
 }
 
+/* Valid UTF-8, whatever the text holds. */
+static void print_clean(const char *text, size_t n_bytes) {
+    enum { CHUNK = 256 };
+    struct wn_utf8_stream utf8 = {0};
+    char clean[WN_UTF8_ROOM(CHUNK)];
+    for (size_t i = 0; i < n_bytes; i += CHUNK) {
+        const size_t n = n_bytes - i < CHUNK ? n_bytes - i : CHUNK;
+        fwrite(clean, 1, wn_utf8_push(&utf8, text + i, n, clean), stdout);
+    }
+    fwrite(clean, 1, wn_utf8_finish(&utf8, clean), stdout);
+}
+
 static void print_question(const struct wn_run *run, int idx) {
     if (run->n_questions == 1) {
         return;
     }
     const struct wn_run_question *question = &run->question[idx];
     if (!run->options->json) {
-        printf("%s> %.*s\n", idx > 0 ? "\n" : "", (int)question->n_bytes, question->text);
+        printf("%s> ", idx > 0 ? "\n" : "");
+        print_clean(question->text, question->n_bytes);
+        fputc('\n', stdout);
         fflush(stdout);
     } else {
         say(run, "answering question %d of %d", idx + 1, run->n_questions);
@@ -453,8 +479,7 @@ static wn_status run_print(const struct wn_run *run, struct wn_error *err) {
         wn_run_print_report(run, stderr);
     }
     if (fflush(stdout) != 0 || ferror(stdout)) {
-        return wn_error_set(err, WN_E_IO,
-                            "cannot write the answer (standard output failed; is the disk full?)");
+        return wn_error_set(err, WN_E_IO, "cannot write to standard output (%s)", strerror(errno));
     }
     return WN_OK;
 }

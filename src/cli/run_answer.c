@@ -4,6 +4,7 @@
 #include "cli/utf8.h"
 #include "core/metrics.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -42,9 +43,8 @@ static wn_status append_text(struct wn_run_answer *answer, const char *text, siz
     }
     memcpy(answer->text + answer->n_bytes, text, n_bytes);
     answer->n_bytes += n_bytes;
-    if (stream != NULL) {
-        fwrite(text, 1, n_bytes, stream);
-        fflush(stream);
+    if (stream != NULL && (fwrite(text, 1, n_bytes, stream) != n_bytes || fflush(stream) != 0)) {
+        return wn_error_set(err, WN_E_IO, "cannot write the answer (%s)", strerror(errno));
     }
     return WN_OK;
 }
@@ -163,11 +163,11 @@ wn_status wn_run_compare(struct wn_session *full, struct wn_session *compressed,
                          const int32_t *token, int64_t n_tokens, int n_vocab,
                          struct wn_run_comparison *comparison, struct wn_error *err) {
     *comparison = (struct wn_run_comparison){0};
-    if (n_tokens == 0) {
+    /* The first token comes from the exact prompt on both sides: there is nothing to compare yet. */
+    if (n_tokens <= 1) {
         return WN_OK;
     }
     struct compare compare = {.n_vocab = n_vocab, .comparison = comparison};
-    compare_row(&compare, wn_session_logits(full), wn_session_logits(compressed));
     /* Mapped, not allocated: the resident size is measured after this, and the allocator might hold
      * on to it. */
     size_t row_bytes = COMPARE_CHUNK * (size_t)n_vocab * sizeof(float);

@@ -225,7 +225,7 @@ static const struct wn_flag flags[] = {
      .kind = WN_FLAG_INTEGER,
      FIELD(n_ctx),
      .min = 0,
-     .max = 2147483647,
+     .max = 1073741823,
      .automatic = "auto",
      .automatic_value = WN_RUN_N_CTX_AUTO,
      .preset = "auto",

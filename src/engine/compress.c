@@ -4,9 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#ifdef __GLIBC__
-#include <malloc.h>
-#endif
 
 #include "core/parallel.h"
 #include "engine/engine.h"
@@ -223,14 +220,6 @@ static wn_status apply(struct wn_session *session, const struct gathered *all,
     return WN_OK;
 }
 
-/* Scoring frees many middle-sized blocks, which glibc would keep. */
-static void give_memory_back(struct wn_engine *engine) {
-    wn_pool_trim(engine->pool);
-#ifdef __GLIBC__
-    malloc_trim(0);
-#endif
-}
-
 static void report_usage(const struct wn_session *session, struct wn_compress_report *report,
                          bool before) {
     struct wn_store_usage usage;
@@ -287,7 +276,7 @@ wn_status wn_session_compress(struct wn_session *session, const struct wn_policy
         return status;
     wn_session_drop_observation(session);
     session->observation_lost = false;
-    give_memory_back(session->engine);
+    wn_engine_trim(session->engine);
     report_usage(session, &done, false);
     done.seconds = now_seconds() - start;
     if (report != NULL)

@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 #define _GNU_SOURCE /* sched_getaffinity */
+#include <limits.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 
 #include "core/metrics.h"
 #include "engine/engine.h"
@@ -21,12 +25,30 @@ void wn_engine_options_default(struct wn_engine_options *options) {
     *options = (struct wn_engine_options){.n_batch = 512, .kernels = "auto"};
 }
 
-static int available_cores(void) {
+/* Cores that the control group's quota amounts to, or INT_MAX: a container may be limited so. */
+static int quota_cores(void) {
+    long quota, period;
+    FILE *file = fopen("/sys/fs/cgroup/cpu.max", "r");
+    if (file == NULL)
+        return INT_MAX;
+    const int n_read = fscanf(file, "%ld %ld", &quota, &period);
+    fclose(file);
+    if (n_read != 2 || quota < 1 || period < 1 || quota / period >= INT_MAX)
+        return INT_MAX;
+    return (int)((quota + period - 1) / period);
+}
+
+static int allowed_cores(void) {
     cpu_set_t set;
     if (sched_getaffinity(0, sizeof set, &set) == 0 && CPU_COUNT(&set) > 0)
         return CPU_COUNT(&set);
     const long n = sysconf(_SC_NPROCESSORS_ONLN);
     return n > 0 ? (int)n : 1;
+}
+
+static int available_cores(void) {
+    const int allowed = allowed_cores(), quota = quota_cores();
+    return allowed < quota ? allowed : quota;
 }
 
 static wn_status check_options(const struct wn_engine_options *options, struct wn_error *err) {
@@ -288,7 +310,10 @@ wn_status wn_engine_create(struct wn_model *model, const struct wn_engine_option
     engine->n_layers = model->n_layers;
     engine->n_ctx = options->n_ctx > 0 ? options->n_ctx : llama_model_n_ctx_train(model->llama);
     engine->n_batch = options->n_batch;
-    engine->n_threads = options->n_threads > 0 ? options->n_threads : available_cores();
+    /* llama.cpp's threads spin while they wait for each other, so more of them than cores crawl. */
+    engine->n_threads = options->n_threads > 0 && options->n_threads < available_cores()
+                            ? options->n_threads
+                            : available_cores();
     status = build_engine(engine, err);
     if (status != WN_OK) {
         wn_engine_free(engine);
@@ -332,4 +357,8 @@ void wn_engine_info(const struct wn_engine *engine, struct wn_engine_info *out) 
 
 void wn_engine_trim(struct wn_engine *engine) {
     wn_pool_trim(engine->pool);
+#ifdef __GLIBC__
+    /* Scoring and comparing free many middle-sized blocks, which glibc would keep. */
+    malloc_trim(0);
+#endif
 }

@@ -22,6 +22,8 @@ static wn_status compress(struct wn_targets *targets, const struct wn_policy *po
     }
     if (status == WN_OK) {
         wn_session_usage(session, &sizes->before);
+        /* What earlier measurements left in the heap is no part of the fall. */
+        wn_engine_trim(targets->engine);
         sizes->resident_before = targets->resident_bytes();
         status = wn_session_compress(session, policy, &sizes->report, err);
     }

@@ -128,4 +128,16 @@ if [ -w /dev/full ]; then
     [ "$status" -eq 1 ] || fail "a full disk gives exit status $status"
     says 'cannot write the answer'
 fi
+
+# More threads than cores would crawl: llama.cpp's threads spin. They are not used, and that is said.
+run 0 run -p hello -n 2 -t 256
+says 'warning: -t 256 is above the [0-9]+ cores this process may use'
+
+# A budget in bytes that cannot hold one entry per head is refused before anything is read.
+refused 2 '--keep 1000B is too little \(one entry per head takes [0-9]+ bytes; raise it\)' \
+    "${ask[@]}" -t 1 --keep 1000B -p b
+
+# Questions are shown as valid UTF-8 whatever bytes they hold.
+run 0 run -t 1 -p $'bad\xff\xfe' -p b -n 1 -q
+iconv -f UTF-8 -t UTF-8 "$work/out" >/dev/null || fail "the question is not shown as UTF-8"
 finish

@@ -58,6 +58,17 @@ WINNOW_CPU=mmx refused 2 'unknown kernels .mmx. in WINNOW_CPU' run "${question[@
 WINNOW_MODEL='' refused 2 'neither -m nor WINNOW_MODEL names one; give a GGUF file with -m FILE' \
     run -p hello
 
+refused 2 'unknown flag --verison .did you mean --version' --verison
+refused 2 "--ctx-size '2147483647' is refused .*1073741823" run "${question[@]}" -c 2147483647
+
+# An output that cannot be written is a failure, whatever was asked for.
+for words in --help --version "run --help"; do
+    last_command="$words >/dev/full"
+    # shellcheck disable=SC2086 # several words
+    "$WINNOW_BIN" $words >/dev/full 2>"$work/err" && fail "exit status 0 although nothing was written"
+    grep -q 'cannot write' "$work/err" || fail "no word about the output"
+done
+
 # What is well-formed goes on to the model, which is missing here.
 for keep in 20% 100% 0.5% 512 64MiB 64MB 1.5GiB; do
     refused 1 'cannot use the model /nonexistent/model.gguf' run "${question[@]}" --keep "$keep"

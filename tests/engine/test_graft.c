@@ -117,11 +117,11 @@ static void kernels_agree_on_the_model(void **state) {
 static void results_do_not_depend_on_the_number_of_threads(void **state) {
     const struct fixture *fixture = *state;
     struct wn_engine *one = fixture_engine(fixture, 1, "auto");
-    struct wn_engine *three = fixture_engine(fixture, 3, "auto");
+    struct wn_engine *all = fixture_engine(fixture, 0, "auto");
     struct wn_policy policy;
     wn_policy_default(&policy, WN_SCORE_MIN_H);
     struct wn_session *a = fixture_session(one, fixture, 600, &policy);
-    struct wn_session *b = fixture_session(three, fixture, 600, &policy);
+    struct wn_session *b = fixture_session(all, fixture, 600, &policy);
     assert_memory_equal(wn_session_logits(a), wn_session_logits(b),
                         (size_t)fixture->n_vocab * sizeof(float));
     assert_int_equal(wn_session_compress(a, &policy, NULL, NULL), WN_OK);
@@ -133,7 +133,7 @@ static void results_do_not_depend_on_the_number_of_threads(void **state) {
     wn_session_free(a);
     wn_session_free(b);
     wn_engine_free(one);
-    wn_engine_free(three);
+    wn_engine_free(all);
 }
 
 static void self_check_reports_the_noise_floor(void **state) {
