@@ -105,11 +105,11 @@ static void print_note(void *user, const char *note) {
     fprintf(stderr, "  %s\n", note);
 }
 
-/* The named groups, or all; -1 for an unknown name. */
-static int chosen(const struct bench_options *options, const struct wn_target_group *group) {
+/* Whether a group was asked for; without --only all are. */
+static bool chosen(const struct bench_options *options, const struct wn_target_group *group) {
     for (int i = 0; i < options->only.n; i++) {
         if (strcmp(options->only.text[i], group->name) == 0) {
-            return 1;
+            return true;
         }
     }
     return options->only.n == 0;
