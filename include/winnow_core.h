@@ -99,7 +99,7 @@ int64_t wn_rng_binomial(struct wn_rng *rng, int64_t n_trials, double p);
 
 /* ---- policy: what to keep and how to correct ---- */
 
-/* Scores of an entry; the formulas stand beside each name in src/core/score.c, see docs/methods. */
+/* Scores of an entry; the formulas stand in src/core/score.c and docs/methods.md. */
 enum wn_score {
     WN_SCORE_FULL,      /* keep everything */
     WN_SCORE_STREAMING, /* sinks and the most recent entries */
