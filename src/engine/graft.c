@@ -25,7 +25,7 @@ struct wn_graft {
     struct graft_op *ops; /* [n_layers][OP_COUNT] */
     struct ggml_context *dummies;
     int n_tokens; /* of the graph at hand */
-    struct wn_graft_counts counts;
+    int n_custom; /* nodes of ours met in it */
     char fault[160];
 };
 
@@ -143,7 +143,7 @@ static void turn(struct wn_graft *graft, struct ggml_tensor *node, int layer, en
     const struct ggml_tensor *dummy = graft->ops[layer * OP_COUNT + kind].dummy;
     memcpy(node->op_params, dummy->op_params, sizeof node->op_params);
     node->op = GGML_OP_CUSTOM;
-    graft->counts.n_custom++;
+    graft->n_custom++;
 }
 
 static struct wn_layer_geometry read_geometry(const struct ggml_tensor *node) {
@@ -173,7 +173,6 @@ static void meet_attention(struct wn_graft *graft, struct ggml_tensor *node) {
         set_fault(graft, "its attention does not read a plain KV cache", -1);
         return;
     }
-    graft->counts.n_attend++;
     float max_bias;
     memcpy(&max_bias, (const char *)node->op_params + sizeof(float), sizeof max_bias);
     if (max_bias != 0.0f)
@@ -210,7 +209,6 @@ static void meet_cache_write(struct wn_graft *graft, struct ggml_tensor *node) {
     }
     if (layer < 0)
         return;
-    graft->counts.n_append++;
     if (!graft->active)
         return;
     const struct wn_layer_geometry *geometry = &graft->geometry[layer];
@@ -236,7 +234,7 @@ bool wn_graft_callback(struct ggml_tensor *node, bool ask, void *user) {
         meet_attention(graft, node);
         break;
     case GGML_OP_CUSTOM:
-        graft->counts.n_custom++;
+        graft->n_custom++;
         break;
     case GGML_OP_SSM_CONV:
     case GGML_OP_SSM_SCAN:
@@ -261,9 +259,9 @@ const char *wn_graft_fault(const struct wn_graft *graft) {
 
 void wn_graft_begin(struct wn_graft *graft, int n_tokens) {
     graft->n_tokens = n_tokens;
-    graft->counts = (struct wn_graft_counts){0};
+    graft->n_custom = 0;
 }
 
-struct wn_graft_counts wn_graft_counts(const struct wn_graft *graft) {
-    return graft->counts;
+int wn_graft_n_custom(const struct wn_graft *graft) {
+    return graft->n_custom;
 }

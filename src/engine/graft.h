@@ -68,11 +68,7 @@ const struct wn_layer_geometry *wn_graft_geometry(const struct wn_graft *graft);
 const char *wn_graft_fault(const struct wn_graft *graft);
 /* Announces a graph over n_tokens; a node with another number of tokens is a fault. */
 void wn_graft_begin(struct wn_graft *graft, int n_tokens);
-/* Nodes met since wn_graft_begin: attention, cache writes, and custom (turned before, in a
- * reused graph, or now). */
-struct wn_graft_counts {
-    int n_attend, n_append, n_custom;
-};
-struct wn_graft_counts wn_graft_counts(const struct wn_graft *graft);
+/* Custom nodes met since wn_graft_begin: turned now, or before in a reused graph. */
+int wn_graft_n_custom(const struct wn_graft *graft);
 
 #endif

@@ -51,11 +51,11 @@ static wn_status check_graft(const struct wn_engine *engine, struct wn_error *er
     if (fault != NULL)
         return wn_error_set(err, WN_E_MODEL, "the model's architecture '%s' is not supported: %s",
                             engine->model->architecture, fault);
-    const struct wn_graft_counts counts = wn_graft_counts(engine->graft);
-    if (counts.n_custom != 3 * engine->n_layers)
+    const int n_custom = wn_graft_n_custom(engine->graft);
+    if (n_custom != 3 * engine->n_layers)
         return wn_error_set(err, WN_E_BACKEND,
-                            "llama.cpp's graph has %d cache nodes where %d are expected",
-                            counts.n_custom, 3 * engine->n_layers);
+                            "llama.cpp's graph has %d cache nodes where %d are expected", n_custom,
+                            3 * engine->n_layers);
     return WN_OK;
 }
 
