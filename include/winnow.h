@@ -184,6 +184,7 @@ struct wn_compress_report {
     int64_t before_bytes, after_bytes; /* of the entries */
     int64_t n_fallback; /* heads scored uniformly because scores had no finite positive total */
     int64_t n_capped;   /* heads where 1e12 draws were not enough */
+    int64_t n_merged;   /* evicted entries that were merged into kept ones */
     double seconds;     /* select and compact, giving memory back included */
 };
 
@@ -195,6 +196,50 @@ struct wn_compress_report {
  */
 wn_status wn_session_compress(struct wn_session *session, const struct wn_policy *policy,
                               struct wn_compress_report *report, struct wn_error *err);
+
+/* ---- inspection ---- */
+
+/*
+ * Keeps the session's last n_queries queries (1 .. 4096) for wn_session_inspect. n_total as in
+ * wn_session_observe. WN_E_STATE when called after one of them was fed; WN_E_ARG, WN_E_MEMORY.
+ */
+wn_status wn_session_keep_queries(struct wn_session *session, int n_queries, int64_t n_total,
+                                  struct wn_error *err);
+
+/* What a compression would do to one KV head. Means and extremes are over the last queries of the
+ * query heads that share it; see wn_certificate for the quantities. */
+struct wn_head_report {
+    int layer, head;
+    int64_t n_before, n_after, n_protected, n_draws, n_merged; /* entries; draws: 0 for top-k */
+    double entropy;           /* of the proposal, nat; NaN where everything stays */
+    int64_t n_queries;        /* queries evaluated: last queries x query heads */
+    double effective_samples; /* mean; NaN without sampling */
+    double evicted_mass;      /* mean */
+    double output_norm;       /* mean ||o|| */
+    double error, error_max;  /* ||o - o'||: mean, largest */
+    double bound, bound_max;  /* upper bound on the error: mean, largest */
+    double partition_change;  /* mean |ln Z' - ln Z| */
+};
+
+struct wn_inspection {
+    int n_heads;
+    struct wn_head_report *head;  /* [n_heads], layer after layer */
+    int64_t n_tokens;             /* text length */
+    int64_t n_before, n_after;    /* entries over all heads */
+    int64_t n_fallback, n_capped; /* as in wn_compress_report */
+    double plan_seconds, seconds; /* scoring and selecting; all of it */
+};
+
+/*
+ * Plans a compression as wn_session_compress would do it, and measures what it does to attention of
+ * the last n_queries queries, each over the entries it can see, in double. The session is not
+ * changed. Attention sinks of a model (a term in the denominator) are left out on both sides.
+ * Needs wn_session_keep_queries and whatever the policy needs. WN_E_STATE, WN_E_BUDGET,
+ * WN_E_MEMORY, WN_E_ARG. Free with wn_inspection_free (zeroed struct allowed).
+ */
+wn_status wn_session_inspect(struct wn_session *session, const struct wn_policy *policy,
+                             int n_queries, struct wn_inspection *out, struct wn_error *err);
+void wn_inspection_free(struct wn_inspection *inspection);
 
 struct wn_session_usage {
     int64_t n_tokens;

@@ -108,6 +108,8 @@ find_missing() {
             if [[ $(uname -m) == x86_64 && ! -d /usr/include/simde ]]; then
                 optional+=(libsimde-dev)
             fi
+            # The heat map of `winnow inspect` is drawn by it.
+            has gnuplot || optional+=(gnuplot-nox)
             ;;
         fuzz) need_clang ;;
         lint)

@@ -11,8 +11,38 @@
 /* Longest part of a user's word that a message repeats. */
 #define SHOWN "%.80s"
 
-static void *field_of(const struct wn_flag *flag, void *options) {
-    return (char *)options + flag->offset;
+/* ---- rows ---- */
+
+int wn_args_count(const struct wn_flag_table *table) {
+    int n_rows = 0;
+    for (int i = 0; i < table->n_parts; i++) {
+        n_rows += table->parts[i].n_flags;
+    }
+    assert(n_rows <= WN_FLAGS_MAX);
+    return n_rows;
+}
+
+/* The part that holds a row, and the row's index in it. */
+static const struct wn_flag_part *part_of(const struct wn_flag_table *table, int row, int *idx) {
+    const struct wn_flag_part *part = table->parts;
+    while (row >= part->n_flags) {
+        row -= part->n_flags;
+        part++;
+    }
+    *idx = row;
+    return part;
+}
+
+static const struct wn_flag *flag_of(const struct wn_flag_table *table, int row) {
+    int idx;
+    const struct wn_flag_part *part = part_of(table, row, &idx);
+    return &part->flags[idx];
+}
+
+static void *field_of(const struct wn_flag_table *table, int row, void *options) {
+    int idx;
+    const struct wn_flag_part *part = part_of(table, row, &idx);
+    return (char *)options + part->offset + part->flags[idx].offset;
 }
 
 /* ---- values ---- */
@@ -27,7 +57,7 @@ static bool parse_integer(const char *text, int64_t *value) {
     return true;
 }
 
-static bool parse_number(const char *text, bool infinite, double *value) {
+bool wn_args_number(const char *text, bool infinite, double *value) {
     if (infinite && strcmp(text, "inf") == 0) {
         *value = INFINITY;
         return true;
@@ -84,7 +114,7 @@ static wn_status set_integer(const struct wn_flag *flag, const char *text, int64
 static wn_status set_number(const struct wn_flag *flag, const char *text, double *field,
                             struct wn_error *err) {
     double value = 0;
-    if (!parse_number(text, isinf(flag->max), &value)) {
+    if (!wn_args_number(text, isinf(flag->max), &value)) {
         return refuse_value(flag, text, "not a number", err);
     }
     if (value < flag->min || value > flag->max || (flag->above_min && value <= flag->min)) {
@@ -134,9 +164,8 @@ static wn_status append_text(const struct wn_flag *flag, const char *text,
     return WN_OK;
 }
 
-static wn_status set_value(const struct wn_flag *flag, const char *text, void *options,
+static wn_status set_value(const struct wn_flag *flag, const char *text, void *field,
                            struct wn_error *err) {
-    void *field = field_of(flag, options);
     switch (flag->kind) {
     case WN_FLAG_SWITCH:
         *(bool *)field = true;
@@ -165,18 +194,27 @@ static wn_status set_value(const struct wn_flag *flag, const char *text, void *o
 /* ---- names ---- */
 
 int wn_args_find(const struct wn_flag_table *table, const char *name) {
-    for (int i = 0; i < table->n_flags; i++) {
-        if (strcmp(table->flags[i].name, name) == 0) {
+    const int n_rows = wn_args_count(table);
+    for (int i = 0; i < n_rows; i++) {
+        if (strcmp(flag_of(table, i)->name, name) == 0) {
             return i;
         }
     }
     return -1;
 }
 
+bool wn_args_was_given(const struct wn_flag_table *table, const struct wn_flags_given *given,
+                       const char *name) {
+    const int row = wn_args_find(table, name);
+    assert(row >= 0);
+    return given->row[row];
+}
+
 /* Row of the flag that `word` begins with, up to an equals sign behind a long name; -1: none. */
 static int match_flag(const struct wn_flag_table *table, const char *word, size_t n_word) {
-    for (int i = 0; i < table->n_flags; i++) {
-        const struct wn_flag *flag = &table->flags[i];
+    const int n_rows = wn_args_count(table);
+    for (int i = 0; i < n_rows; i++) {
+        const struct wn_flag *flag = flag_of(table, i);
         if (n_word == strlen(flag->name) + 2 && strncmp(word, "--", 2) == 0 &&
             strncmp(word + 2, flag->name, n_word - 2) == 0) {
             return i;
@@ -203,8 +241,9 @@ static wn_status refuse_word(const struct wn_flag_table *table, const char *word
     snprintf(name, sizeof name, "%.*s", (int)(n_word - n_dashes), word + n_dashes);
     struct wn_suggest suggest;
     wn_suggest_begin(&suggest, name);
-    for (int i = 0; i < table->n_flags; i++) {
-        wn_suggest_offer(&suggest, table->flags[i].name);
+    const int n_rows = wn_args_count(table);
+    for (int i = 0; i < n_rows; i++) {
+        wn_suggest_offer(&suggest, flag_of(table, i)->name);
     }
     if (suggest.best != NULL) {
         return wn_error_set(err, WN_E_ARG, "unknown flag %.*s (did you mean --%s?)", n_shown, word,
@@ -218,9 +257,11 @@ static wn_status refuse_word(const struct wn_flag_table *table, const char *word
 
 static wn_status set_defaults(const struct wn_flag_table *table, void *options,
                               struct wn_error *err) {
-    for (int i = 0; i < table->n_flags; i++) {
-        if (table->flags[i].preset != NULL) {
-            wn_status status = set_value(&table->flags[i], table->flags[i].preset, options, err);
+    const int n_rows = wn_args_count(table);
+    for (int i = 0; i < n_rows; i++) {
+        const struct wn_flag *flag = flag_of(table, i);
+        if (flag->preset != NULL) {
+            wn_status status = set_value(flag, flag->preset, field_of(table, i, options), err);
             if (status != WN_OK) {
                 return status;
             }
@@ -260,10 +301,10 @@ static wn_status take_value(const struct wn_flag_table *table, const struct wn_f
 }
 
 wn_status wn_args_parse(const struct wn_flag_table *table, int argc, char **argv, void *options,
-                        bool *given, struct wn_error *err) {
+                        struct wn_flags_given *given, struct wn_error *err) {
     wn_status status = set_defaults(table, options, err);
     assert(status == WN_OK);
-    memset(given, 0, (size_t)table->n_flags * sizeof *given);
+    *given = (struct wn_flags_given){0};
     for (int i = 1; i < argc && status == WN_OK; i++) {
         const char *word = argv[i];
         const char *equals = strncmp(word, "--", 2) == 0 ? strchr(word, '=') : NULL;
@@ -272,13 +313,13 @@ wn_status wn_args_parse(const struct wn_flag_table *table, int argc, char **argv
         if (row < 0) {
             return refuse_word(table, word, n_word, err);
         }
-        const struct wn_flag *flag = &table->flags[row];
+        const struct wn_flag *flag = flag_of(table, row);
         const char *value = NULL;
         status = take_value(table, flag, argc, argv, &i, equals != NULL ? equals + 1 : NULL, &value,
                             err);
         if (status == WN_OK) {
-            status = set_value(flag, value, options, err);
-            given[row] = true;
+            status = set_value(flag, value, field_of(table, row, options), err);
+            given->row[row] = true;
         }
     }
     return status;
@@ -356,11 +397,13 @@ void wn_args_print_help(const struct wn_flag_table *table, FILE *out) {
         line += n_line + (line[n_line] == '\n');
     }
     const char *section = "";
-    for (int i = 0; i < table->n_flags; i++) {
-        if (strcmp(section, table->flags[i].section) != 0) {
-            section = table->flags[i].section;
+    const int n_rows = wn_args_count(table);
+    for (int i = 0; i < n_rows; i++) {
+        const struct wn_flag *flag = flag_of(table, i);
+        if (strcmp(section, flag->section) != 0) {
+            section = flag->section;
             fprintf(out, "\n%s\n", section);
         }
-        print_flag(&table->flags[i], out);
+        print_flag(flag, out);
     }
 }

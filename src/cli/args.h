@@ -3,6 +3,9 @@
  * Flags of a subcommand. One table row per flag says everything: parsing, validation, defaults,
  * help text and suggestions for mistyped names are all read from it, so that they cannot disagree.
  *
+ * A table is made of parts, each a list of rows for a struct of its own, so that subcommands share
+ * flags. Rows are counted through all parts.
+ *
  * `--flag value` and `--flag=value` are the same. A flag given twice counts once, with the later
  * value, except lists. Every refusal is one sentence of the form "what (why; what to do)".
  */
@@ -37,7 +40,8 @@ struct wn_flag {
     const char *name;       /* "keep": written --keep */
     const char *short_name; /* "n" or "ub", written with one dash; NULL: none */
     const char *value;      /* what stands for the value in the help, "N" or "FILE" */
-    const char *section;    /* heading in the help; rows of one section stand together */
+    const char *section;    /* heading in the help; rows of one section stand together, also where
+                               parts meet */
     const char *help;       /* sentences; name choices, range and default are added from this row */
     const char *preset;     /* default, parsed like a value given; NULL: the field stays zero */
     enum wn_flag_kind kind;
@@ -52,24 +56,49 @@ struct wn_flag {
     wn_status (*parse)(const char *text, void *field, struct wn_error *err); /* PARSED */
 };
 
+struct wn_flag_part {
+    const struct wn_flag *flags;
+    int n_flags;
+    size_t offset; /* in the subcommand's options, of the struct that the rows' offsets describe */
+};
+
+/* A part of all rows of an array, for a member of the options. */
+#define WN_FLAG_PART(rows, options, member) \
+    { (rows), sizeof(rows) / sizeof(rows)[0], offsetof(options, member) }
+
+enum { WN_FLAGS_MAX = 64 };
+
 struct wn_flag_table {
     const char *command; /* "run" */
     const char *usage;   /* behind "winnow run " */
     const char *about;   /* paragraphs; a line that begins with a space is printed as it is */
-    const struct wn_flag *flags;
-    int n_flags;
+    const struct wn_flag_part *parts;
+    int n_parts;
+};
+
+/* Flags on the line, by row. */
+struct wn_flags_given {
+    bool row[WN_FLAGS_MAX];
 };
 
 /*
- * Fills `options` (a zeroed struct that the rows' offsets describe) with the defaults, then with
- * the flags in argv[1 .. argc-1]. given bool [n_flags] out: which were on the line. WN_E_ARG with a
- * sentence in err; options then hold what was read before.
+ * Fills `options` (a zeroed struct that the parts' offsets describe) with the defaults, then with
+ * the flags in argv[1 .. argc-1]. WN_E_ARG with a sentence in err; options then hold what was read
+ * before.
  */
 wn_status wn_args_parse(const struct wn_flag_table *table, int argc, char **argv, void *options,
-                        bool *given, struct wn_error *err);
+                        struct wn_flags_given *given, struct wn_error *err);
 
+/* Rows of all parts, at most WN_FLAGS_MAX. */
+int wn_args_count(const struct wn_flag_table *table);
 /* Row of a flag by its long name; -1 when there is none. */
 int wn_args_find(const struct wn_flag_table *table, const char *name);
+/* Whether the flag, which the table has, was on the line. */
+bool wn_args_was_given(const struct wn_flag_table *table, const struct wn_flags_given *given,
+                       const char *name);
+
+/* Reads a decimal number and nothing else; "inf" too where `infinite` allows it. */
+bool wn_args_number(const char *text, bool infinite, double *value);
 
 void wn_args_print_help(const struct wn_flag_table *table, FILE *out);
 

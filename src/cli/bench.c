@@ -42,8 +42,9 @@ static const struct wn_flag flags[] = {
      .section = "Task",
      .kind = WN_FLAG_TEXTS,
      FIELD(only),
-     .help = "Measure this group: graft, memory, decode, prefill or quality. May be given several "
-             "times."},
+     .help =
+         "Measure this group: graft, memory, decode, prefill, scoring, quality, or methods, which "
+         "has no targets and is measured only when it is named. May be given several times."},
     {.name = "rounds",
      .value = "N",
      .section = "Task",
@@ -65,6 +66,8 @@ static const struct wn_flag flags[] = {
      .help = "Threads; 0 uses all cores."},
 };
 
+static const struct wn_flag_part part = {flags, sizeof flags / sizeof flags[0], 0};
+
 static const struct wn_flag_table table = {
     .command = "bench targets",
     .usage = "[flags]",
@@ -72,8 +75,8 @@ static const struct wn_flag_table table = {
         "Measures every figure that the project promises, against llama.cpp in the same process, "
         "and prints a "
         "row each: name, measured, target, ok or short. The exit status is 1 when one is short.",
-    .flags = flags,
-    .n_flags = sizeof flags / sizeof flags[0],
+    .parts = &part,
+    .n_parts = 1,
 };
 
 struct printer {
@@ -105,14 +108,14 @@ static void print_note(void *user, const char *note) {
     fprintf(stderr, "  %s\n", note);
 }
 
-/* Whether a group was asked for; without --only all are. */
+/* Whether a group was asked for; without --only all those are that have targets. */
 static bool chosen(const struct bench_options *options, const struct wn_target_group *group) {
     for (int i = 0; i < options->only.n; i++) {
         if (strcmp(options->only.text[i], group->name) == 0) {
             return true;
         }
     }
-    return options->only.n == 0;
+    return options->only.n == 0 && !group->only_named;
 }
 
 static bool check_groups(const struct bench_options *options) {
@@ -191,7 +194,7 @@ static wn_status run(const struct bench_options *options, struct printer *printe
 
 int wn_cmd_bench(int argc, char **argv) {
     struct bench_options options = {0};
-    bool given[sizeof flags / sizeof flags[0]];
+    struct wn_flags_given given;
     struct wn_error err = {0};
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
@@ -203,7 +206,7 @@ int wn_cmd_bench(int argc, char **argv) {
         fprintf(stderr, "winnow: which benchmark? (there is `winnow bench targets`)\n");
         return WN_EXIT_USAGE;
     }
-    if (wn_args_parse(&table, argc - 1, argv + 1, &options, given, &err) != WN_OK) {
+    if (wn_args_parse(&table, argc - 1, argv + 1, &options, &given, &err) != WN_OK) {
         fprintf(stderr, "winnow: %s\n", err.message);
         return WN_EXIT_USAGE;
     }

@@ -7,6 +7,7 @@
 enum { WN_EXIT_OK = 0, WN_EXIT_FAILURE = 1, WN_EXIT_USAGE = 2, WN_EXIT_INTERRUPTED = 130 };
 
 int wn_cmd_run(int argc, char **argv);
+int wn_cmd_inspect(int argc, char **argv);
 int wn_cmd_bench(int argc, char **argv);
 
 #endif

@@ -19,6 +19,12 @@ void wn_interrupt_catch(void) {
     sigaction(SIGINT, &action, NULL);
 }
 
+void wn_interrupt_release(void) {
+    struct sigaction action = {.sa_handler = SIG_DFL};
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGINT, &action, NULL);
+}
+
 bool wn_interrupt_raised(void) {
     return raised != 0;
 }

@@ -15,6 +15,7 @@ struct command {
 
 static const struct command commands[] = {
     {"run", "answers questions about a document from a compressed cache", wn_cmd_run},
+    {"inspect", "shows what a compression would do, head by head", wn_cmd_inspect},
     {"bench", "measures speed, memory and quality", wn_cmd_bench},
 };
 enum { N_COMMANDS = sizeof commands / sizeof commands[0] };

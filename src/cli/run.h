@@ -3,9 +3,8 @@
 #ifndef WN_CLI_RUN_H
 #define WN_CLI_RUN_H
 
-#include "cli/progress.h"
+#include "cli/reading.h"
 #include "cli/run_options.h"
-#include "eval/text_file.h"
 #include "winnow.h"
 
 enum wn_run_stop {
@@ -33,11 +32,8 @@ struct wn_run_comparison {
     int64_t n_same_top; /* most likely token the same */
 };
 
-struct wn_run_question {
-    const char *text;
-    size_t n_bytes;
-    struct wn_text_file own; /* when the text was read from standard input */
-    struct wn_tokens tokens;
+/* What became of a question of the reading. */
+struct wn_run_result {
     int64_t n_predict;  /* -n, or what the context has left */
     bool fills_context; /* the context ends the answer before -n does */
     bool compressed;    /* report is filled */
@@ -49,32 +45,16 @@ struct wn_run_question {
 
 struct wn_run {
     const struct wn_run_options *options;
-    struct wn_model *model;
-    struct wn_model_info model_info;
-    struct wn_engine *engine;
-    struct wn_engine_info engine_info;
-    struct wn_session *session; /* the document; becomes the last question's */
+    struct wn_reading reading;
+    struct wn_session *session;   /* the document; becomes the last question's */
+    struct wn_run_result *result; /* [reading.n_questions], once the texts are read */
 
-    struct wn_text_file document;
-    bool document_is_text; /* false: holds NUL bytes or invalid UTF-8, which the library replaces */
-    struct wn_tokens document_tokens;
-    int n_questions;
-    struct wn_run_question *question; /* [n_questions] */
-    int64_t n_prompt_max;             /* longest prompt, tokens */
-
-    enum wn_progress_style progress_style;
-    struct wn_progress progress;
-    int64_t n_read; /* prompt tokens processed, and the time for them */
-    double read_seconds;
     /* Around the last question's compression; -1: not measured. The first holds observe_bytes of
      * scores too. */
     int64_t full_resident_bytes, compressed_resident_bytes;
     int64_t observe_bytes;
     bool interrupted;
 };
-
-/* Seconds from a clock that never goes back. */
-double wn_run_clock(void);
 
 /* For wn_feed_options.on_progress: stops a feed when a signal asked for it. */
 bool wn_run_continue(void *user, int64_t n_done, int64_t n_total);
@@ -106,6 +86,7 @@ struct wn_run_totals {
     double kept_share;                 /* mean */
     int64_t before_bytes, after_bytes; /* means */
     int64_t n_fallback, n_capped;      /* sums, like all that follow */
+    int64_t n_merged;
     double compress_seconds;
     int64_t n_answered, n_decoded; /* tokens */
     double decode_seconds;
@@ -119,8 +100,6 @@ void wn_run_total(const struct wn_run *run, struct wn_run_totals *totals);
 void wn_run_print_report(const struct wn_run *run, FILE *out);
 /* Everything as one JSON object. WN_E_MEMORY, WN_E_IO. */
 wn_status wn_run_print_json(const struct wn_run *run, FILE *out, struct wn_error *err);
-/* "auto" or the number, of --sink and --recent. */
-void wn_run_format_protect(int n, char *text, size_t text_bytes);
 const char *wn_run_stop_name(enum wn_run_stop stop);
 
 #endif

@@ -2,19 +2,13 @@
 #include "cli/interrupt.h"
 #include "cli/run.h"
 #include "cli/utf8.h"
+#include "core/clock.h"
 #include "core/metrics.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
-
-double wn_run_clock(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
 
 bool wn_run_continue(void *user, int64_t n_done, int64_t n_total) {
     (void)user;
@@ -52,7 +46,7 @@ static wn_status append_text(struct wn_run_answer *answer, const char *text, siz
 static wn_status append_token(const struct wn_run *run, int32_t token, struct wn_utf8_stream *utf8,
                               struct wn_run_answer *answer, FILE *stream, struct wn_error *err) {
     char piece[PIECE_BYTES];
-    int n_piece = wn_model_token_text(run->model, token, piece, sizeof piece);
+    int n_piece = wn_model_token_text(run->reading.model, token, piece, sizeof piece);
     char text[WN_UTF8_ROOM(PIECE_BYTES)];
     size_t n_text = wn_utf8_push(utf8, piece, n_piece > 0 ? (size_t)n_piece : 0, text);
     return append_text(answer, text, n_text, stream, err);
@@ -66,7 +60,7 @@ static wn_status generate(const struct wn_run *run, struct wn_session *session,
     const struct wn_feed_options feed = {.logits = WN_LOGITS_LAST, .on_progress = wn_run_continue};
     answer->stop = WN_RUN_STOP_LIMIT;
     while (answer->n_tokens < n_predict) {
-        double started = wn_run_clock();
+        double started = wn_clock();
         if (answer->n_tokens > 0) {
             wn_status status =
                 wn_session_feed(session, &answer->token[answer->n_tokens - 1], 1, &feed, err);
@@ -77,11 +71,11 @@ static wn_status generate(const struct wn_run *run, struct wn_session *session,
         }
         int32_t token = wn_sampler_pick(sampler, wn_session_logits(session));
         if (answer->n_tokens > 0) {
-            answer->decode_seconds += wn_run_clock() - started;
+            answer->decode_seconds += wn_clock() - started;
             answer->n_decoded++;
         }
         answer->token[answer->n_tokens++] = token;
-        if (wn_model_token_is_end(run->model, token)) {
+        if (wn_model_token_is_end(run->reading.model, token)) {
             answer->stop = WN_RUN_STOP_END;
             break;
         }
@@ -102,10 +96,10 @@ wn_status wn_run_generate(const struct wn_run *run, struct wn_session *session, 
     sampling.top_k = (int)options->top_k;
     sampling.top_p = options->top_p;
     sampling.min_p = options->min_p;
-    sampling.seed = (uint32_t)options->seed;
+    sampling.seed = (uint32_t)options->policy_flags.seed;
     /* Each answer's sampler begins at the seed, so both sides of a comparison draw alike. */
     struct wn_sampler *sampler = NULL;
-    wn_status status = wn_sampler_create(run->model, &sampling, &sampler, err);
+    wn_status status = wn_sampler_create(run->reading.model, &sampling, &sampler, err);
     if (status != WN_OK) {
         return status;
     }

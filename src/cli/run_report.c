@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/format.h"
+#include "cli/policy_text.h"
 #include "cli/run.h"
 
 #include <inttypes.h>
 #include <math.h>
-#include <string.h>
 
 const char *wn_run_stop_name(enum wn_run_stop stop) {
     switch (stop) {
@@ -36,25 +36,26 @@ static void add_compression(struct wn_run_totals *totals, const struct wn_compre
     totals->after_bytes += report->after_bytes;
     totals->n_fallback += report->n_fallback;
     totals->n_capped += report->n_capped;
+    totals->n_merged += report->n_merged;
     totals->compress_seconds += report->seconds;
 }
 
 void wn_run_total(const struct wn_run *run, struct wn_run_totals *totals) {
     *totals = (struct wn_run_totals){0};
-    for (int i = 0; i < run->n_questions; i++) {
-        const struct wn_run_question *question = &run->question[i];
-        if (question->compressed) {
-            add_compression(totals, &question->report);
+    for (int i = 0; i < run->reading.n_questions; i++) {
+        const struct wn_run_result *result = &run->result[i];
+        if (result->compressed) {
+            add_compression(totals, &result->report);
         }
-        totals->n_answered += question->answer.n_tokens;
-        totals->n_decoded += question->answer.n_decoded;
-        totals->decode_seconds += question->answer.decode_seconds;
-        totals->n_full_answered += question->full.n_tokens;
-        totals->n_full_decoded += question->full.n_decoded;
-        totals->full_decode_seconds += question->full.decode_seconds;
-        totals->comparison.n_tokens += question->comparison.n_tokens;
-        totals->comparison.kl_sum += question->comparison.kl_sum;
-        totals->comparison.n_same_top += question->comparison.n_same_top;
+        totals->n_answered += result->answer.n_tokens;
+        totals->n_decoded += result->answer.n_decoded;
+        totals->decode_seconds += result->answer.decode_seconds;
+        totals->n_full_answered += result->full.n_tokens;
+        totals->n_full_decoded += result->full.n_decoded;
+        totals->full_decode_seconds += result->full.decode_seconds;
+        totals->comparison.n_tokens += result->comparison.n_tokens;
+        totals->comparison.kl_sum += result->comparison.kl_sum;
+        totals->comparison.n_same_top += result->comparison.n_same_top;
     }
     if (totals->n_compressed > 1) {
         totals->mean_kept /= totals->n_compressed;
@@ -89,74 +90,13 @@ static void print_table(const struct wn_run *run, const struct wn_run_totals *to
                 "KL(full || compressed) %.4f nat, mean over %" PRId64
                 " tokens of the full answer%s; same most likely token at %.1f %%\n",
                 comparison->kl_sum / (double)comparison->n_tokens, comparison->n_tokens,
-                run->n_questions > 1 ? "s" : "",
+                run->reading.n_questions > 1 ? "s" : "",
                 100.0 * (double)comparison->n_same_top / (double)comparison->n_tokens);
     }
     fputc('\n', out);
 }
 
 /* ---- the statistics ---- */
-
-static void print_texts(const struct wn_run *run, FILE *out) {
-    struct wn_text32 count, least, most;
-    const char *path = run->options->document_path;
-    if (run->options->questions.n == 0) {
-        fprintf(out, "prompt     %s tokens, %s\n", wn_format_count(run->n_prompt_max, &count),
-                strcmp(path, "-") == 0 ? "standard input" : path);
-        return;
-    }
-    if (path != NULL) {
-        fprintf(out, "document   %s tokens, %s\n", wn_format_count(run->document_tokens.n, &count),
-                strcmp(path, "-") == 0 ? "standard input" : path);
-    }
-    int64_t n_least = run->question[0].tokens.n;
-    int64_t n_most = n_least;
-    for (int i = 1; i < run->n_questions; i++) {
-        int64_t n = run->question[i].tokens.n;
-        n_least = n < n_least ? n : n_least;
-        n_most = n > n_most ? n : n_most;
-    }
-    /* Without a document, what the chat template puts in front counts as part of the question. */
-    int64_t n_template = path == NULL ? run->document_tokens.n : 0;
-    wn_format_count(n_least + n_template, &least);
-    wn_format_count(n_most + n_template, &most);
-    if (run->n_questions == 1) {
-        fprintf(out, "question   %s tokens\n", least.text);
-    } else {
-        fprintf(out, "questions  %d, of %s to %s tokens\n", run->n_questions, least.text,
-                most.text);
-    }
-}
-
-void wn_run_format_protect(int n, char *text, size_t text_bytes) {
-    if (n == WN_PROTECT_AUTO) {
-        snprintf(text, text_bytes, "auto");
-    } else {
-        snprintf(text, text_bytes, "%d", n);
-    }
-}
-
-static void print_policy(const struct wn_policy *policy, FILE *out) {
-    if (policy->score == WN_SCORE_FULL) {
-        fprintf(out, "policy     full\n");
-        return;
-    }
-    char keep[32], sink[16], recent[16];
-    wn_keep_format(&policy->keep, keep, sizeof keep);
-    wn_run_format_protect(policy->sink, sink, sizeof sink);
-    wn_run_format_protect(policy->recent, recent, sizeof recent);
-    fprintf(out, "policy     %s, keep %s, select %s", wn_score_name(policy->score), keep,
-            wn_select_name(policy->select));
-    if (policy->select == WN_SELECT_SAMPLE) {
-        fprintf(out, " (tau %g, seed %" PRIu64 ")", policy->tau, policy->seed);
-    }
-    fprintf(out, ", group %s, sink %s, recent %s", wn_group_name(policy->group), sink, recent);
-    if (policy->score == WN_SCORE_SNAPKV) {
-        fprintf(out, ", window %d, %s pool of %d", policy->window, wn_pool_name(policy->pool),
-                policy->kernel);
-    }
-    fputc('\n', out);
-}
 
 static void print_compression(const struct wn_run_totals *totals, FILE *out) {
     if (totals->n_compressed == 0) {
@@ -178,6 +118,10 @@ static void print_compression(const struct wn_run_totals *totals, FILE *out) {
     }
     fprintf(out, "; compressed in %s\n",
             wn_format_seconds(totals->compress_seconds / totals->n_compressed, &seconds));
+    if (totals->n_merged > 0) {
+        fprintf(out, "merged     %s evicted entries into kept ones\n",
+                wn_format_count(totals->n_merged, &all));
+    }
     if (totals->n_fallback > 0) {
         fprintf(out,
                 "scores     %" PRId64 " heads had no usable scores and were treated uniformly\n",
@@ -199,7 +143,7 @@ static void print_resident(const struct wn_run *run, FILE *out) {
     fprintf(out, "resident   %s before, %s after; the model file is %s of both",
             wn_format_bytes(run->full_resident_bytes, &before),
             wn_format_bytes(run->compressed_resident_bytes, &after),
-            wn_format_bytes(run->model_info.file_bytes, &weights));
+            wn_format_bytes(run->reading.model_info.file_bytes, &weights));
     if (run->observe_bytes > 0) {
         fprintf(out, ", collecting scores took %s of the first",
                 wn_format_bytes(run->observe_bytes, &observe));
@@ -214,22 +158,25 @@ void wn_run_print_report(const struct wn_run *run, FILE *out) {
     if (run->interrupted) {
         struct wn_text32 n_read;
         fprintf(out, "winnow: stopped on request after reading %s tokens; so far:\n",
-                wn_format_count(run->n_read, &n_read));
+                wn_format_count(run->reading.n_read, &n_read));
     }
     if (run->options->compare && totals.n_compressed > 0) {
         print_table(run, &totals, out);
     }
-    print_texts(run, out);
-    print_policy(&run->options->policy, out);
+    wn_reading_print_texts(&run->reading, out);
+    fputs("policy     ", out);
+    wn_policy_print(&run->options->policy, out);
+    fputc('\n', out);
     print_compression(&totals, out);
     print_resident(run, out);
     struct wn_text32 read, decode, n_read, n_answered;
     fprintf(out, "speed      prompt %s (%s tokens), answer %s (%s tokens)\n",
-            wn_format_rate(run->n_read, run->read_seconds, &read),
-            wn_format_count(run->n_read, &n_read),
+            wn_format_rate(run->reading.n_read, run->reading.read_seconds, &read),
+            wn_format_count(run->reading.n_read, &n_read),
             wn_format_rate(totals.n_decoded, totals.decode_seconds, &decode),
             wn_format_count(totals.n_answered, &n_answered));
-    fprintf(out, "model      %s, %s\n", run->model_info.description, run->options->model_path);
-    fprintf(out, "machine    %s kernels, %d thread%s\n", run->engine_info.kernels,
-            run->engine_info.n_threads, run->engine_info.n_threads == 1 ? "" : "s");
+    fprintf(out, "model      %s, %s\n", run->reading.model_info.description,
+            run->options->reading.model_path);
+    fprintf(out, "machine    %s kernels, %d thread%s\n", run->reading.engine_info.kernels,
+            run->reading.engine_info.n_threads, run->reading.engine_info.n_threads == 1 ? "" : "s");
 }

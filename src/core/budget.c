@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: MIT */
+#include "core/budget.h"
+
 #include "core/head.h"
 #include "core/score.h"
 
 #include <math.h>
+#include <stdlib.h>
+#include <string.h>
 
 static int64_t min_i64(int64_t a, int64_t b) {
     return a < b ? a : b;
@@ -41,7 +45,7 @@ wn_status wn_protect(const struct wn_policy *policy, const struct wn_head_view *
     }
     if (def->protects_window) {
         /* A budget too small for the whole window holds as much of it as fits beside the sinks. */
-        recent = max_i64(recent, min_i64(policy->window, k - sink));
+        recent = max_i64(recent, min_i64(wn_policy_window(policy), k - sink));
     }
     const int64_t n_first = wn_head_find(head, sink);
     const int64_t n_last = n - wn_head_find(head, head->n_tokens - recent);
@@ -49,11 +53,58 @@ wn_status wn_protect(const struct wn_policy *policy, const struct wn_head_view *
     return WN_OK;
 }
 
-/* ---- entries per head ---- */
+/* ---- trimming ---- */
 
-/* floor(n share), where a product that only rounding keeps below a whole number counts as that
- * number: 0.29 of 100 is 29, though 0.29 * 100 is 28.999999999999996. */
-static int64_t floor_share(int64_t n, double share) {
+int64_t wn_budget_floor(const struct wn_head_view *head, const struct wn_head_budget *budget) {
+    const int64_t n_protected = budget->protect.n_first + budget->protect.n_last;
+    return max_i64(n_protected, min_i64(1, head->n_entries));
+}
+
+/* What a head keeps when none keeps more than `level`, unless it must. */
+static int64_t levelled(const struct wn_head_view *head, const struct wn_head_budget *budget,
+                        int64_t level) {
+    return max_i64(min_i64(budget->k, level), wn_budget_floor(head, budget));
+}
+
+static int64_t cost_of_level(const struct wn_head_view *heads, const int64_t *cost, int n_heads,
+                             const struct wn_head_budget *budget, int64_t level) {
+    int64_t sum = 0;
+    for (int h = 0; h < n_heads; h++) {
+        sum += (cost != NULL ? cost[h] : 1) * levelled(&heads[h], &budget[h], level);
+    }
+    return sum;
+}
+
+/* Lowers the largest to the highest common level that fits, and then leaves one entry more to as
+ * many heads as still fit. */
+void wn_budget_trim(const struct wn_head_view *heads, const int64_t *cost, int n_heads,
+                    int64_t limit, struct wn_head_budget *budget) {
+    int64_t low = 0;
+    int64_t high = INT64_MAX;
+    if (cost_of_level(heads, cost, n_heads, budget, high) <= limit) {
+        return;
+    }
+    while (high - low > 1) {
+        const int64_t mid = low + (high - low) / 2;
+        if (cost_of_level(heads, cost, n_heads, budget, mid) <= limit) {
+            low = mid;
+        } else {
+            high = mid;
+        }
+    }
+    int64_t spare = limit - cost_of_level(heads, cost, n_heads, budget, low);
+    for (int h = 0; h < n_heads; h++) {
+        const int64_t one = cost != NULL ? cost[h] : 1;
+        const int64_t k = levelled(&heads[h], &budget[h], low);
+        const bool stays = k == low && budget[h].k > low && one <= spare;
+        budget[h].k = k + stays;
+        spare -= stays ? one : 0;
+    }
+}
+
+/* ---- mean budgets ---- */
+
+int64_t wn_floor_share(int64_t n, double share) {
     const double x = (double)n * share;
     const double nearest = round(x);
     return (int64_t)(fabs(x - nearest) <= 1e-12 * nearest ? nearest : floor(x));
@@ -81,10 +132,14 @@ static wn_status total_bytes(const struct wn_head_view *heads, const int64_t *en
  * Every head gets its one entry first and then the same share of the others, so that neither that
  * minimum nor the rounding can carry the sum above the budget.
  */
-static wn_status budget_bytes(const struct wn_policy *policy, const struct wn_head_view *heads,
-                              const int64_t *entry_bytes, int n_heads, int64_t *k,
-                              struct wn_error *err) {
+static wn_status mean_of_bytes(const struct wn_policy *policy, const struct wn_head_view *heads,
+                               const int64_t *entry_bytes, int n_heads,
+                               struct wn_head_budget *budget, struct wn_error *err) {
     const int64_t bytes = policy->keep.bytes;
+    if (entry_bytes == NULL) {
+        return wn_error_set(err, WN_E_ARG,
+                            "a budget in bytes needs the bytes of an entry of each head");
+    }
     int64_t all, one_each;
     const wn_status status = total_bytes(heads, entry_bytes, n_heads, &all, &one_each, err);
     if (status != WN_OK) {
@@ -97,128 +152,74 @@ static wn_status budget_bytes(const struct wn_policy *policy, const struct wn_he
     }
     const bool fits = bytes >= all;
     const double share = fits ? 1.0 : (double)(bytes - one_each) / (double)(all - one_each);
-    int64_t used = 0;
     for (int h = 0; h < n_heads; h++) {
         const int64_t n = heads[h].n_entries;
-        k[h] = fits || n == 0 ? n : 1 + floor_share(n - 1, share);
-        used += k[h] * entry_bytes[h];
+        budget[h].k = fits || n == 0 ? n : 1 + wn_floor_share(n - 1, share);
     }
-    /* floor_share may have rounded up by a hair. */
-    for (int h = n_heads - 1; h >= 0 && used > bytes; h--) {
-        if (k[h] > 1) {
-            k[h]--;
-            used -= entry_bytes[h];
+    /* wn_floor_share may have rounded up by a hair. */
+    wn_budget_trim(heads, entry_bytes, n_heads, bytes, budget);
+    return WN_OK;
+}
+
+static wn_status mean_budgets(const struct wn_policy *policy, const struct wn_head_view *heads,
+                              const int64_t *entry_bytes, int n_heads,
+                              struct wn_head_budget *budget, struct wn_error *err) {
+    const bool keeps_all = wn_score_find(policy->score)->keeps_all;
+    if (policy->keep.kind == WN_KEEP_BYTES && !keeps_all) {
+        return mean_of_bytes(policy, heads, entry_bytes, n_heads, budget, err);
+    }
+    for (int h = 0; h < n_heads; h++) {
+        const int64_t n = heads[h].n_entries;
+        if (keeps_all) {
+            budget[h].k = n;
+        } else if (policy->keep.kind == WN_KEEP_TOKENS) {
+            budget[h].k = min_i64(n, policy->keep.tokens);
+        } else {
+            budget[h].k = min_i64(n, max_i64(1, wn_floor_share(n, policy->keep.share)));
         }
     }
     return WN_OK;
+}
+
+/* ---- the stage ---- */
+
+static wn_status fill_budgets(const struct wn_policy *policy, const struct wn_head_view *heads,
+                              const double *const *score, const int64_t *entry_bytes, int n_heads,
+                              struct wn_head_budget *budget, struct wn_error *err) {
+    wn_status status = mean_budgets(policy, heads, entry_bytes, n_heads, budget, err);
+    bool evicts = false;
+    for (int h = 0; h < n_heads && status == WN_OK; h++) {
+        evicts = evicts || budget[h].k < heads[h].n_entries;
+        status = wn_protect(policy, &heads[h], budget[h].k, &budget[h].protect, err);
+    }
+    if (status != WN_OK || !evicts) {
+        return status;
+    }
+    status = wn_budget_divide(policy, heads, score, entry_bytes, n_heads, budget, err);
+    if (status == WN_OK && policy->keep.kind == WN_KEEP_BYTES) {
+        wn_budget_trim(heads, entry_bytes, n_heads, policy->keep.bytes, budget);
+    }
+    return status;
 }
 
 wn_status wn_budget_heads(const struct wn_policy *policy, const struct wn_head_view *heads,
                           const double *const *score, const int64_t *entry_bytes, int n_heads,
-                          int64_t *k, struct wn_error *err) {
-    (void)score;
-    const struct wn_score_def *def = wn_score_find(policy->score);
-    if (def == NULL) {
+                          struct wn_head_budget *budget, struct wn_error *err) {
+    if (wn_score_find(policy->score) == NULL) {
         return wn_error_set(err, WN_E_ARG, "score: %d is not one of its values",
                             (int)policy->score);
     }
-    if (policy->keep.kind == WN_KEEP_BYTES && !def->keeps_all) {
-        if (entry_bytes == NULL) {
-            return wn_error_set(err, WN_E_ARG,
-                                "a budget in bytes needs the bytes of an entry of each head");
-        }
-        return budget_bytes(policy, heads, entry_bytes, n_heads, k, err);
+    if (n_heads <= 0) {
+        return WN_OK;
     }
-    for (int h = 0; h < n_heads; h++) {
-        const int64_t n = heads[h].n_entries;
-        if (def->keeps_all) {
-            k[h] = n;
-        } else if (policy->keep.kind == WN_KEEP_TOKENS) {
-            k[h] = min_i64(n, policy->keep.tokens);
-        } else {
-            k[h] = min_i64(n, max_i64(1, floor_share(n, policy->keep.share)));
-        }
+    struct wn_head_budget *filled = calloc((size_t)n_heads, sizeof *filled);
+    if (filled == NULL) {
+        return wn_error_set(err, WN_E_MEMORY, "no memory for the budgets of %d heads", n_heads);
     }
-    return WN_OK;
-}
-
-/* ---- draws ---- */
-
-/* P1 algorithm 2's alpha: more draws than any realistic head needs. */
-static const int64_t MAX_DRAWS = 1000000000000;
-
-/* E[J(m)], and its derivative in m where `slope` is given:  -sum log1p(-pi_i) (1 - pi_i)^m. */
-static double distinct_and_slope(const double *pi, int64_t n, double m, double *slope) {
-    double expected = 0.0;
-    double derivative = 0.0;
-    for (int64_t i = 0; i < n; i++) {
-        if (pi[i] <= 0.0) {
-            continue;
-        }
-        if (pi[i] >= 1.0) {
-            expected += m > 0.0 ? 1.0 : 0.0;
-            continue;
-        }
-        const double log_miss = log1p(-pi[i]);
-        const double hit = -expm1(m * log_miss);
-        expected += hit;
-        derivative -= log_miss * (1.0 - hit);
+    const wn_status status = fill_budgets(policy, heads, score, entry_bytes, n_heads, filled, err);
+    if (status == WN_OK) {
+        memcpy(budget, filled, (size_t)n_heads * sizeof *filled);
     }
-    if (slope != NULL) {
-        *slope = derivative;
-    }
-    return expected;
-}
-
-double wn_expected_distinct(const double *pi, int64_t n, double m) {
-    return distinct_and_slope(pi, n, m, NULL);
-}
-
-/*
- * Newton's method from m = k, which is left of the root since m draws give at most m distinct
- * entries. E[J] is concave, so the iterates rise towards the root and never pass it; where k is the
- * number of entries with pi > 0 the root is where E[J] rounds to k.
- */
-int64_t wn_draws_for_distinct(const double *pi, int64_t n, double k) {
-    if (!(k > 0.0)) {
-        return 0;
-    }
-    double m = k;
-    for (int i = 0; i < 200 && m < (double)MAX_DRAWS; i++) {
-        double slope;
-        const double lacking = k - distinct_and_slope(pi, n, m, &slope);
-        if (!(lacking > 0.0)) {
-            break;
-        }
-        const double step = lacking / slope;
-        m += step;
-        if (step <= 1e-14 * m) {
-            break;
-        }
-    }
-    if (m < (double)MAX_DRAWS) {
-        return (int64_t)floor(m + 0.5);
-    }
-    return wn_expected_distinct(pi, n, (double)MAX_DRAWS) >= k - 0.5 ? MAX_DRAWS : -1;
-}
-
-int64_t wn_draws_for_distinct_bisect(const double *pi, int64_t n, double k) {
-    if (!(k > 0.0)) {
-        return 0;
-    }
-    int64_t low = 0;
-    int64_t high = MAX_DRAWS;
-    while (low <= high) {
-        const int64_t mid = (low + high) / 2;
-        const double expected = wn_expected_distinct(pi, n, (double)mid);
-        if (fabs(expected - k) <= 0.5) {
-            return mid;
-        }
-        if (expected < k) {
-            low = mid + 1;
-        } else {
-            high = mid - 1;
-        }
-    }
-    return -1;
+    free(filled);
+    return status;
 }

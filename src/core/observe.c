@@ -7,23 +7,52 @@
 
 enum wn_observe wn_policy_observe(const struct wn_policy *policy) {
     const struct wn_score_def *def = wn_score_find(policy->score);
-    return def != NULL ? def->observe : WN_OBSERVE_NONE;
+    if (def == NULL || !def->observes) {
+        return WN_OBSERVE_NONE;
+    }
+    const bool all = policy->window == WN_WINDOW_ALL && !def->last_query;
+    return all ? WN_OBSERVE_ALL : WN_OBSERVE_WINDOW;
 }
 
 int wn_policy_window(const struct wn_policy *policy) {
     const struct wn_score_def *def = wn_score_find(policy->score);
-    if (def == NULL) {
+    if (wn_policy_observe(policy) != WN_OBSERVE_WINDOW) {
         return 0;
     }
-    return def->window == WN_WINDOW_OF_POLICY ? policy->window : def->window;
+    return def->last_query ? 1 : policy->window + def->n_rows_beyond;
 }
 
-double wn_query_weight(const struct wn_policy *policy, int64_t j, int64_t n, double harmonic_n) {
+/* R: how many of the n queries the score looks at. */
+static int64_t n_observed(const struct wn_policy *policy, int64_t n) {
+    const int64_t window = wn_policy_window(policy);
+    return window > 0 && window < n ? window : n;
+}
+
+double wn_query_weight(const struct wn_policy *policy, int64_t j, int64_t n, double harmonic) {
     const struct wn_score_def *def = wn_score_find(policy->score);
-    if (def == NULL || def->query_weight == NULL || j < 0 || j >= n) {
+    const int64_t n_rows = n_observed(policy, n);
+    if (def == NULL || !def->observes || j < n - n_rows || j < 0 || j >= n) {
         return 0.0;
     }
-    return def->query_weight(policy, j, n, harmonic_n);
+    switch (def->weights) {
+    case WN_QUERIES_SUM:
+        return 1.0;
+    case WN_QUERIES_MEAN:
+        return 1.0 / (double)n_rows;
+    case WN_QUERIES_HARMONIC:
+        return 1.0 / ((double)(n - j) * harmonic);
+    }
+    return 0.0;
+}
+
+double wn_query_harmonic(const struct wn_policy *policy, int64_t n) {
+    const struct wn_score_def *def = wn_score_find(policy->score);
+    const bool harmonic = def != NULL && def->observes && def->weights == WN_QUERIES_HARMONIC;
+    return harmonic ? wn_harmonic(n_observed(policy, n)) : 1.0;
+}
+
+bool wn_score_same_weights(enum wn_score a, enum wn_score b) {
+    return wn_score_find(a)->weights == wn_score_find(b)->weights;
 }
 
 double wn_harmonic(int64_t n) {

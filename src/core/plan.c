@@ -3,13 +3,12 @@
 #include "core/score.h"
 
 #include <assert.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* What is known of a head before its scores are, and what its worker reports. */
+/* What a worker reports of a head. */
 struct head_task {
-    int64_t k;
-    struct wn_protected protect;
     wn_status status;
     bool fallback, capped;
 };
@@ -17,20 +16,136 @@ struct head_task {
 struct plan_job {
     const struct wn_policy *policy;
     const struct wn_head_view *heads;
-    struct head_task *task;         /* [n_heads] */
+    const struct wn_head_reader *reader; /* or NULL */
+    int n_heads;
+    bool divides;                  /* the budget is divided among heads by their scores or layers */
+    double **score;                /* [n_heads] -> [n_entries], NULL for heads that keep all */
+    struct wn_head_budget *budget; /* [n_heads] */
+    struct head_task *task;        /* [n_heads] */
     struct wn_selection *selection; /* [n_heads] */
 };
 
+/* ---- arrays of a head ---- */
+
+/* A head's view with the arrays it lacked, and the memory that holds those. */
+struct loaded_head {
+    struct wn_head_view view;
+    float *memory;
+};
+
+/* Lets `floats` more floats be read where the view has none. */
+static void want(bool needed, const float *have, size_t floats, size_t *offset, size_t *total) {
+    *offset = *total;
+    if (needed && have == NULL) {
+        *total += floats;
+    }
+}
+
+static float *place(bool needed, const float *have, float *memory, size_t offset) {
+    return needed && have == NULL ? memory + offset : NULL;
+}
+
+static wn_status load_head(const struct plan_job *job, int h, int thread, struct wn_needs needs,
+                           struct loaded_head *out) {
+    const struct wn_head_view *head = &job->heads[h];
+    const size_t n = (size_t)head->n_entries;
+    size_t at[5];
+    size_t total = 0;
+    want(needs.observed, head->observed, n * (size_t)head->n_group, &at[0], &total);
+    want(needs.k_norm, head->k_norm, n, &at[1], &total);
+    want(needs.v_norm, head->v_norm, n, &at[2], &total);
+    want(needs.k, head->k, n * (size_t)(needs.k ? head->d_k : 0), &at[3], &total);
+    want(needs.v, head->v, n * (size_t)(needs.v ? head->d_v : 0), &at[4], &total);
+    *out = (struct loaded_head){.view = *head};
+    if (total == 0) {
+        return WN_OK;
+    }
+    float *memory = malloc(total * sizeof *memory);
+    if (memory == NULL) {
+        return WN_E_MEMORY;
+    }
+    const struct wn_head_arrays arrays = {
+        .observed = place(needs.observed, head->observed, memory, at[0]),
+        .k_norm = place(needs.k_norm, head->k_norm, memory, at[1]),
+        .v_norm = place(needs.v_norm, head->v_norm, memory, at[2]),
+        .k = place(needs.k, head->k, memory, at[3]),
+        .v = place(needs.v, head->v, memory, at[4]),
+    };
+    if (!job->reader->read(job->reader->user, h, thread, &arrays)) {
+        free(memory);
+        return WN_E_MEMORY;
+    }
+    out->memory = memory;
+    struct wn_head_view *view = &out->view;
+    view->observed = arrays.observed != NULL ? arrays.observed : view->observed;
+    view->k_norm = arrays.k_norm != NULL ? arrays.k_norm : view->k_norm;
+    view->v_norm = arrays.v_norm != NULL ? arrays.v_norm : view->v_norm;
+    view->k = arrays.k != NULL ? arrays.k : view->k;
+    view->v = arrays.v != NULL ? arrays.v : view->v;
+    return WN_OK;
+}
+
+/* ---- scoring ---- */
+
+static void score_item(void *ctx, int64_t item, int thread) {
+    struct plan_job *job = ctx;
+    const int h = (int)item;
+    struct head_task *task = &job->task[h];
+    if (job->score[h] == NULL) {
+        return;
+    }
+    struct wn_needs needs = wn_policy_needs(job->policy);
+    needs.k = false;
+    needs.v = wn_score_find(job->policy->score)->needs_v;
+    struct loaded_head loaded;
+    struct wn_score_stats stats = {0};
+    task->status = load_head(job, h, thread, needs, &loaded);
+    if (task->status == WN_OK) {
+        task->status = wn_score_entries(job->policy, &loaded.view, job->score[h], &stats);
+        task->fallback = stats.n_fallback > 0;
+        free(loaded.memory);
+    }
+}
+
+/* One score for all heads of a layer, where the method wants that. */
+static wn_status join_layers(const struct plan_job *job) {
+    int first = 0;
+    while (first < job->n_heads) {
+        int last = first + 1;
+        while (last < job->n_heads && job->heads[last].layer == job->heads[first].layer) {
+            last++;
+        }
+        /* A head that keeps all of its entries has no scores, and then none of the layer may. */
+        bool scored = true;
+        for (int h = first; h < last; h++) {
+            scored = scored && job->score[h] != NULL;
+        }
+        if (scored) {
+            const wn_status status =
+                wn_score_average_layer(job->heads + first, last - first, job->score + first);
+            if (status != WN_OK) {
+                return status;
+            }
+        }
+        first = last;
+    }
+    return WN_OK;
+}
+
+/* ---- selecting ---- */
+
 /* Working arrays of one head, n_entries long, in one block of memory. */
 struct workspace {
-    double *score;
-    int64_t *count;
+    double *pi;
+    int64_t *count;      /* by entry, of those that compete */
+    int64_t *kept_count; /* by place among the kept */
     int32_t *idx, *scratch;
     float *log_weight;
 };
 
 enum {
-    WORKSPACE_ENTRY_BYTES = sizeof(double) + sizeof(int64_t) + 2 * sizeof(int32_t) + sizeof(float)
+    WORKSPACE_ENTRY_BYTES =
+        sizeof(double) + 2 * sizeof(int64_t) + 2 * sizeof(int32_t) + sizeof(float)
 };
 
 static bool workspace_init(struct workspace *ws, int64_t n) {
@@ -38,12 +153,13 @@ static bool workspace_init(struct workspace *ws, int64_t n) {
     if ((uint64_t)n > SIZE_MAX / WORKSPACE_ENTRY_BYTES) {
         return false;
     }
-    ws->score = malloc((size_t)n * WORKSPACE_ENTRY_BYTES);
-    if (ws->score == NULL) {
+    ws->pi = malloc((size_t)n * WORKSPACE_ENTRY_BYTES);
+    if (ws->pi == NULL) {
         return false;
     }
-    ws->count = (int64_t *)(ws->score + n);
-    ws->idx = (int32_t *)(ws->count + n);
+    ws->count = (int64_t *)(ws->pi + n);
+    ws->kept_count = ws->count + n;
+    ws->idx = (int32_t *)(ws->kept_count + n);
     ws->scratch = ws->idx + n;
     ws->log_weight = (float *)(ws->scratch + n);
     return true;
@@ -52,52 +168,63 @@ static bool workspace_init(struct workspace *ws, int64_t n) {
 static void selection_free(struct wn_selection *selection) {
     free(selection->idx);
     free(selection->log_weight);
+    free(selection->key);
     free(selection->value);
+    free(selection->count);
+    free(selection->assign);
+}
+
+static void *copy_array(const void *from, size_t n_bytes) {
+    void *copy = malloc(n_bytes);
+    if (copy != NULL) {
+        memcpy(copy, from, n_bytes);
+    }
+    return copy;
 }
 
 /* Copies n_kept of the working arrays into a selection of their size. */
 static wn_status selection_set(struct wn_selection *selection, const struct workspace *ws,
                                int64_t n_kept) {
+    const size_t n = (size_t)n_kept;
     selection->n_kept = n_kept;
-    selection->idx = malloc((size_t)n_kept * sizeof *selection->idx);
-    selection->log_weight = malloc((size_t)n_kept * sizeof *selection->log_weight);
-    if (selection->idx == NULL || selection->log_weight == NULL) {
-        return WN_E_MEMORY;
+    selection->idx = copy_array(ws->idx, n * sizeof *ws->idx);
+    selection->log_weight = copy_array(ws->log_weight, n * sizeof *ws->log_weight);
+    if (selection->n_draws > 0) {
+        selection->count = copy_array(ws->kept_count, n * sizeof *ws->kept_count);
     }
-    memcpy(selection->idx, ws->idx, (size_t)n_kept * sizeof *selection->idx);
-    memcpy(selection->log_weight, ws->log_weight, (size_t)n_kept * sizeof *selection->log_weight);
-    return WN_OK;
+    const bool complete = selection->idx != NULL && selection->log_weight != NULL &&
+                          (selection->n_draws == 0 || selection->count != NULL);
+    return complete ? WN_OK : WN_E_MEMORY;
 }
 
-/* Appends entry i, its log-weight raised by `correction`. */
+static double old_log_weight(const struct wn_head_view *head, int64_t i) {
+    return head->log_weight != NULL ? (double)head->log_weight[i] : 0.0;
+}
+
+/* Appends entry i, drawn `count` times, its log-weight raised by `correction`. */
 static void append(const struct wn_head_view *head, struct workspace *ws, int64_t *n_kept,
-                   int64_t i, double correction) {
-    const double old = head->log_weight != NULL ? (double)head->log_weight[i] : 0.0;
+                   int64_t i, int64_t count, double correction) {
     ws->idx[*n_kept] = (int32_t)i;
-    ws->log_weight[*n_kept] = (float)(old + correction);
+    ws->kept_count[*n_kept] = count;
+    ws->log_weight[*n_kept] = (float)(old_log_weight(head, i) + correction);
     ++*n_kept;
 }
 
-/* Appends the j best of entries [first, last), chosen at the place where they will stand. */
-static void append_topk(const struct wn_head_view *head, struct workspace *ws, int64_t *n_kept,
-                        int64_t first, int64_t last, int64_t j) {
-    const int32_t *chosen = ws->idx + *n_kept;
-    wn_select_topk(ws->score, first, last, j, ws->idx + *n_kept, ws->scratch);
-    for (int64_t i = 0; i < j; i++) {
-        append(head, ws, n_kept, chosen[i], 0.0);
+static void append_all(const struct wn_head_view *head, struct workspace *ws, int64_t *n_kept,
+                       int64_t first, int64_t last) {
+    for (int64_t i = first; i < last; i++) {
+        append(head, ws, n_kept, i, 0, 0.0);
     }
 }
 
-/* Scales x[n] to the sum 1; false, and uniform, when the sum is 0. */
-static bool normalise(double *x, int64_t n) {
-    double total = 0.0;
-    for (int64_t i = 0; i < n; i++) {
-        total += x[i];
+/* Appends the j best of entries [first, last), chosen at the place where they will stand. */
+static void append_topk(const struct wn_head_view *head, const double *score, struct workspace *ws,
+                        int64_t *n_kept, int64_t first, int64_t last, int64_t j) {
+    const int32_t *chosen = ws->idx + *n_kept;
+    wn_select_topk(score, first, last, j, ws->idx + *n_kept, ws->scratch);
+    for (int64_t i = 0; i < j; i++) {
+        append(head, ws, n_kept, chosen[i], 0, 0.0);
     }
-    for (int64_t i = 0; i < n; i++) {
-        x[i] = total > 0.0 ? x[i] / total : 1.0 / (double)n;
-    }
-    return total > 0.0;
 }
 
 /*
@@ -109,78 +236,141 @@ static void append_sample(const struct plan_job *job, int h, struct workspace *w
                           int64_t first, int64_t last, int64_t j) {
     const struct wn_policy *policy = job->policy;
     const struct wn_head_view *head = &job->heads[h];
-    struct head_task *task = &job->task[h];
-    struct wn_selection *selection = &job->selection[h];
     const int64_t n = last - first;
-    double *pi = ws->score + first;
-    if (!normalise(pi, n)) {
-        task->fallback = true;
+    const double *pi = ws->pi;
+    int64_t m = job->budget[h].n_draws;
+    if (m == 0) {
+        m = policy->draws == WN_DRAWS_BISECT ? wn_draws_for_distinct_bisect(pi, n, (double)j)
+                                             : wn_draws_for_distinct(pi, n, (double)j);
     }
-
-    const int64_t m = wn_draws_for_distinct(pi, n, (double)j);
     if (m < 0) {
-        task->capped = true;
+        job->task[h].capped = true;
         int64_t n_positive = 0;
         for (int64_t i = 0; i < n; i++) {
             n_positive += pi[i] > 0.0;
         }
-        append_topk(head, ws, n_kept, first, last, n_positive < j ? n_positive : j);
+        append_topk(head, job->score[h], ws, n_kept, first, last, n_positive < j ? n_positive : j);
         return;
     }
-    selection->n_draws = m;
+    job->selection[h].n_draws = m;
     wn_sample_counts(pi, n, m, policy->seed, head->layer, head->head, ws->count);
     for (int64_t i = 0; i < n; i++) {
         if (ws->count[i] > 0) {
-            append(head, ws, n_kept, first + i,
+            append(head, ws, n_kept, first + i, ws->count[i],
                    wn_snis_log_weight(ws->count[i], m, pi[i], policy->tau));
         }
     }
 }
 
-static wn_status plan_head(const struct plan_job *job, int h, struct workspace *ws) {
+static double entropy(const double *pi, int64_t n) {
+    double sum = 0.0;
+    for (int64_t i = 0; i < n; i++) {
+        sum -= pi[i] > 0.0 ? pi[i] * log(pi[i]) : 0.0;
+    }
+    return sum;
+}
+
+static wn_status select_head(const struct plan_job *job, int h, struct workspace *ws) {
     const struct wn_head_view *head = &job->heads[h];
-    struct head_task *task = &job->task[h];
+    const struct wn_head_budget *budget = &job->budget[h];
     struct wn_selection *selection = &job->selection[h];
     const int64_t n = head->n_entries;
-    int64_t first = task->protect.n_first;
-    int64_t last = n - task->protect.n_last;
+    int64_t first = budget->protect.n_first;
+    int64_t last = n - budget->protect.n_last;
     selection->n_protected = n - (last - first);
+    selection->entropy = NAN;
     int64_t n_kept = 0;
-    if (task->k >= n) {
-        first = n; /* everything stays: nothing to score */
-        last = n;
-    } else {
-        struct wn_score_stats stats = {0};
-        const wn_status status = wn_score_entries(job->policy, head, ws->score, &stats);
-        if (status != WN_OK) {
-            return status;
-        }
-        task->fallback = stats.n_fallback > 0;
+    const int64_t j = budget->k - selection->n_protected;
+    if (budget->k >= n || first >= last) {
+        append_all(head, ws, &n_kept, 0, n);
+        return selection_set(selection, ws, n_kept);
     }
-    for (int64_t i = 0; i < first; i++) {
-        append(head, ws, &n_kept, i, 0.0);
+    if (!wn_proposal(job->policy, job->score[h] + first, last - first, ws->pi)) {
+        job->task[h].fallback = true;
     }
-    const int64_t j = task->k - selection->n_protected;
-    if (first < last && j > 0) {
-        if (job->policy->select == WN_SELECT_SAMPLE) {
-            append_sample(job, h, ws, &n_kept, first, last, j);
-        } else {
-            append_topk(head, ws, &n_kept, first, last, j);
-        }
+    selection->entropy = entropy(ws->pi, last - first);
+    append_all(head, ws, &n_kept, 0, first);
+    /* A common m may draw where it expects less than half an entry. */
+    if (job->policy->select == WN_SELECT_SAMPLE && (j > 0 || budget->n_draws > 0)) {
+        append_sample(job, h, ws, &n_kept, first, last, j);
+    } else if (j > 0) {
+        append_topk(head, job->score[h], ws, &n_kept, first, last, j);
     }
-    for (int64_t i = last; i < n; i++) {
-        append(head, ws, &n_kept, i, 0.0);
-    }
+    append_all(head, ws, &n_kept, last, n);
     /* k >= 1, at least one draw is made, and one pi_i at least is above 0. */
     assert(n_kept >= 1);
     return selection_set(selection, ws, n_kept);
 }
 
-static void plan_item(void *ctx, int64_t item, int thread) {
-    (void)thread;
+/* ---- merging ---- */
+
+static wn_status merge_part(enum wn_merge_part part, const float *x, int d,
+                            const struct wn_head_view *head, const struct wn_selection *selection,
+                            float **mean) {
+    if (part == WN_MERGE_KEEP) {
+        return WN_OK;
+    }
+    *mean = malloc((size_t)selection->n_kept * (size_t)d * sizeof **mean);
+    if (*mean == NULL) {
+        return WN_E_MEMORY;
+    }
+    return wn_merge_clusters(x, head->log_weight, head->n_entries, d, selection->idx,
+                             selection->n_kept, selection->assign, NULL, *mean);
+}
+
+static wn_status weigh_clusters(const struct wn_head_view *head, struct wn_selection *selection) {
+    double *multiplicity = malloc((size_t)selection->n_kept * sizeof *multiplicity);
+    if (multiplicity == NULL) {
+        return WN_E_MEMORY;
+    }
+    const wn_status status =
+        wn_merge_clusters(head->k, head->log_weight, head->n_entries, head->d_k, selection->idx,
+                          selection->n_kept, selection->assign, multiplicity, NULL);
+    for (int64_t j = 0; status == WN_OK && j < selection->n_kept; j++) {
+        selection->log_weight[j] = (float)((double)selection->log_weight[j] + log(multiplicity[j]));
+    }
+    free(multiplicity);
+    return status;
+}
+
+/* Lets evicted entries join kept ones: log-weights grow, keys and values may be replaced. */
+static wn_status merge_head(const struct wn_policy *policy, const struct wn_head_view *head,
+                            struct wn_selection *selection) {
+    const int64_t n = head->n_entries;
+    selection->assign = malloc((size_t)n * sizeof *selection->assign);
+    if (selection->assign == NULL) {
+        return WN_E_MEMORY;
+    }
+    wn_status status = wn_merge_assign(head->k, n, head->d_k, selection->idx, selection->n_kept,
+                                       policy->merge_threshold, selection->assign, NULL);
+    if (status != WN_OK) {
+        return status;
+    }
+    int64_t n_represented = 0;
+    for (int64_t i = 0; i < n; i++) {
+        n_represented += selection->assign[i] >= 0;
+    }
+    selection->n_merged = n_represented - selection->n_kept;
+    if (selection->n_merged == 0) {
+        return WN_OK;
+    }
+    status = weigh_clusters(head, selection);
+    if (status == WN_OK) {
+        status =
+            merge_part(policy->merge_key, head->k, head->d_k, head, selection, &selection->key);
+    }
+    if (status == WN_OK) {
+        status =
+            merge_part(policy->merge_value, head->v, head->d_v, head, selection, &selection->value);
+    }
+    return status;
+}
+
+static void select_item(void *ctx, int64_t item, int thread) {
     const struct plan_job *job = ctx;
     const int h = (int)item;
     const int64_t n = job->heads[h].n_entries;
+    struct wn_selection *selection = &job->selection[h];
     if (n == 0) {
         return;
     }
@@ -189,25 +379,40 @@ static void plan_item(void *ctx, int64_t item, int thread) {
         job->task[h].status = WN_E_MEMORY;
         return;
     }
-    job->task[h].status = plan_head(job, h, &ws);
-    free(ws.score);
+    wn_status status = select_head(job, h, &ws);
+    free(ws.pi);
+    if (status == WN_OK && job->policy->merge && selection->n_kept < n) {
+        struct wn_needs needs = wn_policy_needs(job->policy);
+        needs.observed = needs.k_norm = needs.v_norm = false;
+        needs.v = job->policy->merge_value == WN_MERGE_MEAN;
+        struct loaded_head loaded;
+        status = load_head(job, h, thread, needs, &loaded);
+        if (status == WN_OK) {
+            status = merge_head(job->policy, &loaded.view, selection);
+            free(loaded.memory);
+        }
+    }
+    job->task[h].status = status;
 }
 
-static wn_status check_head(const struct wn_score_def *def, const struct wn_head_view *head,
-                            struct wn_error *err) {
-    const int64_t n = head->n_entries;
-    const char *fault = NULL;
-    if (n < 0 || n > INT32_MAX) {
-        fault = "its number of entries is out of range";
-    } else if (head->n_group < 1) {
-        fault = "it has no query heads";
-    } else if (n > 0 &&
-               head->n_tokens <= (head->position != NULL ? head->position[n - 1] : n - 1)) {
-        fault = "its last entry lies behind the end of the text";
-    } else if (n > 0 && def->observe != WN_OBSERVE_NONE && head->observed == NULL) {
-        fault = "the observed attention is missing";
-    } else if (n > 0 && def->needs_value_norm && head->v_norm == NULL) {
-        fault = "the norms of the values are missing";
+/* ---- the plan ---- */
+
+static wn_status check_head(const struct wn_policy *policy, const struct wn_head_view *head,
+                            bool has_reader, struct wn_error *err) {
+    const struct wn_needs needs = wn_policy_needs(policy);
+    const char *fault = wn_head_fault(policy, head);
+    if (fault == NULL && !has_reader && head->n_entries > 0) {
+        if (needs.observed && head->observed == NULL) {
+            fault = "the observed attention is missing";
+        } else if (needs.k_norm && head->k_norm == NULL) {
+            fault = "the norms of the keys are missing";
+        } else if (needs.v_norm && head->v_norm == NULL) {
+            fault = "the norms of the values are missing";
+        } else if (needs.k && head->k == NULL) {
+            fault = "the keys are missing";
+        } else if (needs.v && head->v == NULL) {
+            fault = "the values are missing";
+        }
     }
     if (fault == NULL) {
         return WN_OK;
@@ -215,70 +420,128 @@ static wn_status check_head(const struct wn_score_def *def, const struct wn_head
     return wn_error_set(err, WN_E_ARG, "layer %d, head %d: %s", head->layer, head->head, fault);
 }
 
-/* Budgets and protected entries of all heads: what can be refused is refused before any work. */
-static wn_status prepare_tasks(const struct wn_policy *policy, const struct wn_head_view *heads,
-                               const int64_t *entry_bytes, int n_heads, int64_t *k,
-                               struct head_task *task, struct wn_error *err) {
-    wn_status status = wn_budget_heads(policy, heads, NULL, entry_bytes, n_heads, k, err);
-    for (int h = 0; h < n_heads && status == WN_OK; h++) {
-        task[h].k = k[h];
-        status = wn_protect(policy, &heads[h], k[h], &task[h].protect, err);
-    }
-    return status;
-}
-
-static wn_status run_tasks(struct plan_job *job, int n_heads, int n_threads, struct wn_plan *plan,
-                           struct wn_error *err) {
-    wn_parallel_for(n_threads, n_heads, plan_item, job);
-    for (int h = 0; h < n_heads; h++) {
-        const struct head_task *task = &job->task[h];
-        if (task->status != WN_OK) {
-            return wn_error_set(err, task->status, "layer %d, head %d: %s", job->heads[h].layer,
-                                job->heads[h].head, wn_status_string(task->status));
+static wn_status first_failure(const struct plan_job *job, struct wn_error *err) {
+    for (int h = 0; h < job->n_heads; h++) {
+        const wn_status status = job->task[h].status;
+        if (status != WN_OK) {
+            return wn_error_set(err, status, "layer %d, head %d: %s", job->heads[h].layer,
+                                job->heads[h].head, wn_status_string(status));
         }
-        plan->n_fallback += task->fallback;
-        plan->n_capped += task->capped;
     }
     return WN_OK;
 }
 
-wn_status wn_compress_plan(const struct wn_policy *policy, const struct wn_head_view *heads,
-                           const int64_t *entry_bytes, int n_heads, int n_threads,
-                           struct wn_plan *plan, struct wn_error *err) {
+/*
+ * The mean budgets, so that what can be refused is refused before any work, and room for the scores
+ * of heads that may lose entries: those above their budget, or all when heads compete.
+ */
+static wn_status prepare(struct plan_job *job, const int64_t *entry_bytes, struct wn_error *err) {
+    struct wn_policy mean = *job->policy;
+    mean.budget = WN_BUDGET_HEAD;
+    wn_status status =
+        wn_budget_heads(&mean, job->heads, NULL, entry_bytes, job->n_heads, job->budget, err);
+    if (status != WN_OK) {
+        return status;
+    }
+    bool any_evicts = false;
+    for (int h = 0; h < job->n_heads; h++) {
+        any_evicts = any_evicts || job->budget[h].k < job->heads[h].n_entries;
+    }
+    job->divides = any_evicts && job->policy->budget != WN_BUDGET_HEAD;
+    const bool joint = job->divides || wn_score_find(job->policy->score)->joins_layer;
+    for (int h = 0; h < job->n_heads; h++) {
+        const int64_t n = job->heads[h].n_entries;
+        if (n == 0 || !(joint ? any_evicts : job->budget[h].k < n)) {
+            continue;
+        }
+        job->score[h] = malloc((size_t)n * sizeof **job->score);
+        if (job->score[h] == NULL) {
+            return wn_error_set(err, WN_E_MEMORY, "no memory for the scores of layer %d, head %d",
+                                job->heads[h].layer, job->heads[h].head);
+        }
+    }
+    return WN_OK;
+}
+
+static wn_status run(struct plan_job *job, const struct wn_plan_options *options,
+                     struct wn_error *err) {
+    wn_status status = prepare(job, options->entry_bytes, err);
+    if (status != WN_OK) {
+        return status;
+    }
+    wn_parallel_for(options->n_threads, job->n_heads, score_item, job);
+    status = first_failure(job, err);
+    if (status == WN_OK && wn_score_find(job->policy->score)->joins_layer &&
+        join_layers(job) != WN_OK) {
+        status = wn_error_set(err, WN_E_MEMORY, "no memory to join the heads of a layer");
+    }
+    if (status == WN_OK && job->divides) {
+        status = wn_budget_heads(job->policy, job->heads, (const double *const *)job->score,
+                                 options->entry_bytes, job->n_heads, job->budget, err);
+    }
+    if (status == WN_OK) {
+        wn_parallel_for(options->n_threads, job->n_heads, select_item, job);
+        status = first_failure(job, err);
+    }
+    return status;
+}
+
+static wn_status check_arguments(const struct wn_policy *policy, const struct wn_head_view *heads,
+                                 int n_heads, const struct wn_plan_options *options,
+                                 struct wn_error *err) {
     wn_status status = wn_policy_check(policy, err);
     if (status != WN_OK) {
         return status;
     }
-    if (n_heads < 0 || n_threads < 1) {
+    if (n_heads < 0 || options->n_threads < 1) {
         return wn_error_set(err, WN_E_ARG, "%d heads on %d threads cannot be planned", n_heads,
-                            n_threads);
+                            options->n_threads);
     }
-    for (int h = 0; h < n_heads; h++) {
-        status = check_head(wn_score_find(policy->score), &heads[h], err);
-        if (status != WN_OK) {
-            return status;
-        }
+    for (int h = 0; h < n_heads && status == WN_OK; h++) {
+        status = check_head(policy, &heads[h], options->reader != NULL, err);
     }
+    return status;
+}
 
+wn_status wn_compress_plan(const struct wn_policy *policy, const struct wn_head_view *heads,
+                           int n_heads, const struct wn_plan_options *options, struct wn_plan *plan,
+                           struct wn_error *err) {
+    const struct wn_plan_options plain = {.n_threads = 1};
+    options = options != NULL ? options : &plain;
+    wn_status status = check_arguments(policy, heads, n_heads, options, err);
+    if (status != WN_OK) {
+        return status;
+    }
     /* One more than needed, so that no heads are not taken for no memory. */
     const size_t n_alloc = (size_t)n_heads + 1;
-    int64_t *k = calloc(n_alloc, sizeof *k);
     struct plan_job job = {
         .policy = policy,
         .heads = heads,
+        .reader = options->reader,
+        .n_heads = n_heads,
+        .score = calloc(n_alloc, sizeof *job.score),
+        .budget = calloc(n_alloc, sizeof *job.budget),
         .task = calloc(n_alloc, sizeof *job.task),
         .selection = calloc(n_alloc, sizeof *job.selection),
     };
     struct wn_plan result = {.n_heads = n_heads, .head = job.selection};
-    if (k == NULL || job.task == NULL || job.selection == NULL) {
+    if (job.score == NULL || job.budget == NULL || job.task == NULL || job.selection == NULL) {
         status = wn_error_set(err, WN_E_MEMORY, "no memory for the plan of %d heads", n_heads);
     } else {
-        status = prepare_tasks(policy, heads, entry_bytes, n_heads, k, job.task, err);
+        status = run(&job, options, err);
     }
-    if (status == WN_OK) {
-        status = run_tasks(&job, n_heads, n_threads, &result, err);
+    for (int h = 0; h < n_heads; h++) {
+        if (job.score != NULL) {
+            free(job.score[h]);
+        }
+        if (status == WN_OK) {
+            result.n_fallback += job.task[h].fallback;
+            result.n_capped += job.task[h].capped;
+            result.n_merged += job.selection[h].n_merged;
+        }
     }
-    free(k);
+    free(job.score);
+    free(job.budget);
     free(job.task);
     if (status != WN_OK) {
         wn_plan_free(&result);

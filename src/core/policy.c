@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "core/score.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -19,39 +20,93 @@ const char *wn_group_name(enum wn_group group) {
     static const char *const name[WN_GROUP_COUNT] = {
         [WN_GROUP_MEAN] = "mean",
         [WN_GROUP_MAX] = "max",
+        [WN_GROUP_WEIGHTS] = "weights",
     };
     return (unsigned)group < WN_GROUP_COUNT ? name[group] : NULL;
 }
 
+static const struct {
+    const char *name, *summary;
+} budgets[WN_BUDGET_COUNT] = {
+    [WN_BUDGET_HEAD] = {"head", "the same share for every head"},
+    [WN_BUDGET_GLOBAL] = {"global", "one number of draws for all heads (Geh et al.)"},
+    [WN_BUDGET_PYRAMID] = {"pyramid", "falling over the layers (PyramidKV)"},
+    [WN_BUDGET_ADAPTIVE] = {"adaptive", "heads of a layer compete by score (Ada-KV)"},
+    [WN_BUDGET_ADAPTIVE_MODEL] = {"adaptive-model", "heads of all layers compete by score"},
+};
+
 const char *wn_budget_name(enum wn_budget budget) {
-    static const char *const name[WN_BUDGET_COUNT] = {[WN_BUDGET_HEAD] = "head"};
-    return (unsigned)budget < WN_BUDGET_COUNT ? name[budget] : NULL;
+    return (unsigned)budget < WN_BUDGET_COUNT ? budgets[budget].name : NULL;
+}
+
+const char *wn_budget_summary(enum wn_budget budget) {
+    return (unsigned)budget < WN_BUDGET_COUNT ? budgets[budget].summary : NULL;
 }
 
 const char *wn_pool_name(enum wn_pool_kind pool) {
     static const char *const name[WN_POOL_COUNT] = {
+        [WN_POOL_NONE] = "none",
         [WN_POOL_AVG] = "avg",
         [WN_POOL_MAX] = "max",
     };
     return (unsigned)pool < WN_POOL_COUNT ? name[pool] : NULL;
 }
 
+const char *wn_exposure_name(enum wn_exposure exposure) {
+    static const char *const name[WN_EXPOSURE_COUNT] = {
+        [WN_EXPOSURE_AGE] = "age",
+        [WN_EXPOSURE_CLIPPED] = "clipped",
+    };
+    return (unsigned)exposure < WN_EXPOSURE_COUNT ? name[exposure] : NULL;
+}
+
+const char *wn_temper_name(enum wn_temper temper) {
+    static const char *const name[WN_TEMPER_COUNT] = {
+        [WN_TEMPER_POWER] = "power",
+        [WN_TEMPER_SOFTMAX] = "softmax",
+    };
+    return (unsigned)temper < WN_TEMPER_COUNT ? name[temper] : NULL;
+}
+
+const char *wn_draws_name(enum wn_draws draws) {
+    static const char *const name[WN_DRAWS_COUNT] = {
+        [WN_DRAWS_NEAREST] = "nearest",
+        [WN_DRAWS_BISECT] = "bisect",
+    };
+    return (unsigned)draws < WN_DRAWS_COUNT ? name[draws] : NULL;
+}
+
+const char *wn_merge_part_name(enum wn_merge_part part) {
+    static const char *const name[WN_MERGE_COUNT] = {
+        [WN_MERGE_KEEP] = "keep",
+        [WN_MERGE_MEAN] = "mean",
+    };
+    return (unsigned)part < WN_MERGE_COUNT ? name[part] : NULL;
+}
+
 /* ---- the policy ---- */
 
 void wn_policy_default(struct wn_policy *policy, enum wn_score score) {
+    static const struct wn_score_def none = {.window = WN_WINDOW_ALL};
     const struct wn_score_def *def = wn_score_find(score);
+    def = def != NULL ? def : &none;
     *policy = (struct wn_policy){
         .score = score,
-        .select = def != NULL ? def->select : WN_SELECT_TOPK,
-        .group = WN_GROUP_MEAN,
-        .budget = WN_BUDGET_HEAD,
+        .window = def->window,
+        .pool = def->pool,
+        .kernel = 5,
+        .temperature = 1.0,
+        .mix = 1.0,
         .keep = {.kind = WN_KEEP_SHARE, .share = 0.2},
-        .tau = 1.0,
+        .budget = def->budget,
+        .safeguard = 0.2,
+        .beta = 20.0,
         .sink = WN_PROTECT_AUTO,
         .recent = WN_PROTECT_AUTO,
-        .window = 64,
-        .kernel = 5,
-        .pool = WN_POOL_AVG,
+        .select = def->select,
+        .tau = 1.0,
+        .merge_threshold = 0.8,
+        .merge_value = WN_MERGE_MEAN,
     };
 }
 
@@ -76,16 +131,21 @@ static wn_status check_keep(const struct wn_keep *keep, struct wn_error *err) {
     return wn_error_set(err, WN_E_ARG, "keep: %d is no kind of budget", (int)keep->kind);
 }
 
-wn_status wn_policy_check(const struct wn_policy *policy, struct wn_error *err) {
+static wn_status check_choices(const struct wn_policy *policy, struct wn_error *err) {
     const struct {
         const char *field, *name;
         int value;
     } choice[] = {
         {"score", wn_score_name(policy->score), (int)policy->score},
-        {"select", wn_select_name(policy->select), (int)policy->select},
-        {"group", wn_group_name(policy->group), (int)policy->group},
-        {"budget", wn_budget_name(policy->budget), (int)policy->budget},
+        {"exposure", wn_exposure_name(policy->exposure), (int)policy->exposure},
         {"pool", wn_pool_name(policy->pool), (int)policy->pool},
+        {"group", wn_group_name(policy->group), (int)policy->group},
+        {"temper", wn_temper_name(policy->temper), (int)policy->temper},
+        {"budget", wn_budget_name(policy->budget), (int)policy->budget},
+        {"select", wn_select_name(policy->select), (int)policy->select},
+        {"draws", wn_draws_name(policy->draws), (int)policy->draws},
+        {"merge_key", wn_merge_part_name(policy->merge_key), (int)policy->merge_key},
+        {"merge_value", wn_merge_part_name(policy->merge_value), (int)policy->merge_value},
     };
     for (size_t i = 0; i < sizeof choice / sizeof choice[0]; i++) {
         if (choice[i].name == NULL) {
@@ -93,21 +153,94 @@ wn_status wn_policy_check(const struct wn_policy *policy, struct wn_error *err) 
                                 choice[i].value);
         }
     }
-    if (!(policy->tau > 0.0)) {
-        return wn_error_set(err, WN_E_ARG, "tau: %g is not above 0", policy->tau);
+    return WN_OK;
+}
+
+static wn_status check_numbers(const struct wn_policy *policy, struct wn_error *err) {
+    const struct {
+        const char *field;
+        double value, min, max;
+        bool above_min;
+        const char *range;
+    } number[] = {
+        {"gamma", policy->gamma, 0.0, DBL_MAX, false, "a finite number of at least 0"},
+        {"temperature", policy->temperature, 0.0, DBL_MAX, true, "a finite number above 0"},
+        {"mix", policy->mix, 0.0, 1.0, false, "in [0, 1]"},
+        {"safeguard", policy->safeguard, 0.0, 1.0, false, "in [0, 1]"},
+        {"beta", policy->beta, 1.0, DBL_MAX, false, "a finite number of at least 1"},
+        {"tau", policy->tau, 0.0, INFINITY, true, "above 0"},
+        {"merge_threshold", policy->merge_threshold, -1.0, 1.0, false, "in [-1, 1]"},
+    };
+    for (size_t i = 0; i < sizeof number / sizeof number[0]; i++) {
+        const double x = number[i].value;
+        if (!(x >= number[i].min && x <= number[i].max) ||
+            (number[i].above_min && x == number[i].min)) {
+            return wn_error_set(err, WN_E_ARG, "%s: %g is not %s", number[i].field, x,
+                                number[i].range);
+        }
     }
+    return WN_OK;
+}
+
+static wn_status check_window(const struct wn_policy *policy, struct wn_error *err) {
+    if (policy->window == WN_WINDOW_ALL) {
+        if (wn_score_find(policy->score)->needs_window) {
+            return wn_error_set(err, WN_E_ARG,
+                                "window: %s keeps all of its window, so that cannot be the whole "
+                                "text",
+                                wn_score_name(policy->score));
+        }
+    } else if (policy->window < 1 || policy->window > 65536) {
+        return wn_error_set(err, WN_E_ARG, "window: %d is not in 1 .. 65536", policy->window);
+    }
+    if (policy->kernel < 1 || policy->kernel % 2 == 0) {
+        return wn_error_set(err, WN_E_ARG, "kernel: %d is not an odd number of at least 1",
+                            policy->kernel);
+    }
+    return WN_OK;
+}
+
+static wn_status check_group(const struct wn_policy *policy, struct wn_error *err) {
+    if (policy->group != WN_GROUP_WEIGHTS) {
+        return WN_OK;
+    }
+    if (policy->n_group_weights < 1 || policy->n_group_weights > WN_GROUP_WEIGHTS_MAX) {
+        return wn_error_set(err, WN_E_ARG, "group_weight: %d weights are not 1 .. %d",
+                            policy->n_group_weights, WN_GROUP_WEIGHTS_MAX);
+    }
+    double total = 0.0;
+    for (int g = 0; g < policy->n_group_weights; g++) {
+        if (!(policy->group_weight[g] >= 0.0)) {
+            return wn_error_set(err, WN_E_ARG, "group_weight: %g is not at least 0",
+                                policy->group_weight[g]);
+        }
+        total += policy->group_weight[g];
+    }
+    if (!(fabs(total - 1.0) <= 1e-6)) {
+        return wn_error_set(err, WN_E_ARG, "group_weight: the weights sum to %g, not to 1", total);
+    }
+    return WN_OK;
+}
+
+static wn_status check_protected(const struct wn_policy *policy, struct wn_error *err) {
     if (policy->sink < 0 && policy->sink != WN_PROTECT_AUTO) {
         return wn_error_set(err, WN_E_ARG, "sink: %d is below 0", policy->sink);
     }
     if (policy->recent < 0 && policy->recent != WN_PROTECT_AUTO) {
         return wn_error_set(err, WN_E_ARG, "recent: %d is below 0", policy->recent);
     }
-    if (policy->window < 1) {
-        return wn_error_set(err, WN_E_ARG, "window: %d is below 1", policy->window);
-    }
-    if (policy->kernel < 1 || policy->kernel % 2 == 0) {
-        return wn_error_set(err, WN_E_ARG, "kernel: %d is not an odd number of at least 1",
-                            policy->kernel);
+    return WN_OK;
+}
+
+wn_status wn_policy_check(const struct wn_policy *policy, struct wn_error *err) {
+    wn_status (*const checks[])(const struct wn_policy *, struct wn_error *) = {
+        check_choices, check_numbers, check_window, check_group, check_protected,
+    };
+    for (size_t i = 0; i < sizeof checks / sizeof checks[0]; i++) {
+        const wn_status status = checks[i](policy, err);
+        if (status != WN_OK) {
+            return status;
+        }
     }
     return check_keep(&policy->keep, err);
 }

@@ -7,53 +7,319 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- weights of the queries ---- */
-
-static double weight_one(const struct wn_policy *policy, int64_t j, int64_t n, double harmonic_n) {
-    (void)policy, (void)j, (void)n, (void)harmonic_n;
-    return 1.0;
-}
-
-static double weight_last(const struct wn_policy *policy, int64_t j, int64_t n, double harmonic_n) {
-    (void)policy, (void)harmonic_n;
-    return j == n - 1 ? 1.0 : 0.0;
-}
-
-/* A text shorter than the window is averaged over the queries it has. */
-static double weight_window(const struct wn_policy *policy, int64_t j, int64_t n,
-                            double harmonic_n) {
-    (void)harmonic_n;
-    const int64_t window = policy->window < n ? policy->window : n;
-    return j >= n - window ? 1.0 / (double)window : 0.0;
-}
-
-static double weight_harmonic(const struct wn_policy *policy, int64_t j, int64_t n,
-                              double harmonic_n) {
-    (void)policy;
-    return 1.0 / ((double)(n - j) * harmonic_n);
-}
-
 /* ---- scores of one query head ---- */
 
 static void row_full(const struct wn_policy *policy, const struct wn_head_view *head,
-                     const double *v_norm, double *row, double *scratch) {
-    (void)policy, (void)v_norm, (void)scratch;
+                     const double *v_norm, double *row) {
+    (void)policy, (void)v_norm;
     for (int64_t i = 0; i < head->n_entries; i++) {
         row[i] = 1.0;
     }
 }
 
-/* Sinks 2, the others (position + 1) / n_tokens: the k largest are the sinks and the most recent.
+/* Uniform in [0, 1): the k largest are k entries chosen at random. The constant parts these draws
+ * from those of the sampling. */
+static void row_random(const struct wn_policy *policy, const struct wn_head_view *head,
+                       const double *v_norm, double *row) {
+    (void)v_norm;
+    for (int64_t i = 0; i < head->n_entries; i++) {
+        struct wn_rng rng;
+        wn_rng_seed(&rng, policy->seed ^ UINT64_C(0x72616e646f6d), (uint64_t)head->layer,
+                    (uint64_t)head->head, (uint64_t)wn_head_position(head, i));
+        row[i] = wn_rng_uniform(&rng);
+    }
+}
+
+/*
+ * Sinks 2, the others (position + 1) / n_tokens: the k largest are the sinks and the most recent,
+ * and drawn from it is a mixture of the uniform distribution on the sinks and one that rises.
  */
 static void row_streaming(const struct wn_policy *policy, const struct wn_head_view *head,
-                          const double *v_norm, double *row, double *scratch) {
-    (void)v_norm, (void)scratch;
+                          const double *v_norm, double *row) {
+    (void)v_norm;
     const int sink = policy->sink == WN_PROTECT_AUTO ? 4 : policy->sink;
     for (int64_t i = 0; i < head->n_entries; i++) {
         const int64_t position = wn_head_position(head, i);
         row[i] = position < sink ? 2.0 : (double)(position + 1) / (double)head->n_tokens;
     }
 }
+
+static void row_k_norm(const struct wn_policy *policy, const struct wn_head_view *head,
+                       const double *v_norm, double *row) {
+    (void)policy, (void)v_norm;
+    for (int64_t i = 0; i < head->n_entries; i++) {
+        row[i] = -(double)head->k_norm[i];
+    }
+}
+
+static void row_v_norm(const struct wn_policy *policy, const struct wn_head_view *head,
+                       const double *v_norm, double *row) {
+    (void)policy;
+    memcpy(row, v_norm, (size_t)head->n_entries * sizeof *row);
+}
+
+/* The weighted attention as it was observed: h2o, h2o-h, tova, snapkv. */
+static void row_observed(const struct wn_policy *policy, const struct wn_head_view *head,
+                         const double *v_norm, double *row) {
+    (void)policy, (void)head, (void)v_norm, (void)row;
+}
+
+static int64_t age(const struct wn_head_view *head, int64_t i) {
+    return head->n_tokens - wn_head_position(head, i);
+}
+
+/* Queries observed, at most `age` of which could see an entry of that age. */
+static int64_t n_rows_observed(const struct wn_policy *policy, int64_t n) {
+    const struct wn_score_def *def = wn_score_find(policy->score);
+    if (!def->last_query && policy->window == WN_WINDOW_ALL) {
+        return n;
+    }
+    const int64_t window = wn_policy_window(policy);
+    return window < n ? window : n;
+}
+
+static void row_h2o_mean(const struct wn_policy *policy, const struct wn_head_view *head,
+                         const double *v_norm, double *row) {
+    (void)v_norm;
+    const int64_t n_rows = n_rows_observed(policy, head->n_tokens);
+    for (int64_t i = 0; i < head->n_entries; i++) {
+        row[i] /= (double)(age(head, i) < n_rows ? age(head, i) : n_rows);
+    }
+}
+
+/* (sum_{j >= n-1-W} A[j][i]) / age_i^gamma ||v_i||; clipped: only the queries summed count. */
+static void row_exposure(const struct wn_policy *policy, const struct wn_head_view *head,
+                         const double *v_norm, double *row) {
+    const int64_t n_rows = n_rows_observed(policy, head->n_tokens);
+    const bool clipped = policy->exposure == WN_EXPOSURE_CLIPPED;
+    for (int64_t i = 0; i < head->n_entries; i++) {
+        const int64_t exposed = clipped && n_rows < age(head, i) ? n_rows : age(head, i);
+        row[i] *= v_norm[i] / pow((double)exposed, policy->gamma);
+    }
+}
+
+/* (sum_j w_j A[j][i]) ||v_i||: min with the last query alone, min-h with the harmonic weights. */
+static void row_times_value_norm(const struct wn_policy *policy, const struct wn_head_view *head,
+                                 const double *v_norm, double *row) {
+    (void)policy;
+    for (int64_t i = 0; i < head->n_entries; i++) {
+        row[i] *= v_norm[i];
+    }
+}
+
+enum { MAX_VALUE_DIM = 1024 };
+
+/* A[n-1][i] ||v_i - mu||, mu = sum_i A[n-1][i] v_i the last query's output. */
+static void row_min_c(const struct wn_policy *policy, const struct wn_head_view *head,
+                      const double *v_norm, double *row) {
+    (void)policy, (void)v_norm;
+    const int64_t n = head->n_entries;
+    const int d = head->d_v;
+    double total = 0.0;
+    double mu[MAX_VALUE_DIM] = {0};
+    for (int64_t i = 0; i < n; i++) {
+        total += row[i];
+        for (int c = 0; c < d; c++) {
+            mu[c] += row[i] * (double)head->v[i * d + c];
+        }
+    }
+    for (int64_t i = 0; i < n; i++) {
+        double sum = 0.0;
+        for (int c = 0; c < d; c++) {
+            /* The mean of values under a distribution; without attention at all it is NaN. */
+            const double difference = (double)head->v[i * d + c] - mu[c] / total;
+            sum += difference * difference;
+        }
+        row[i] *= sqrt(sum);
+    }
+}
+
+/* ---- the table ---- */
+
+static const struct wn_score_def score_defs[WN_SCORE_COUNT] = {
+    [WN_SCORE_FULL] =
+        {
+            .name = "full",
+            .summary = "keep everything",
+            .window = WN_WINDOW_ALL,
+            .keeps_all = true,
+            .row = row_full,
+        },
+    [WN_SCORE_RANDOM] =
+        {
+            .name = "random",
+            .summary = "entries chosen at random, a control",
+            .window = WN_WINDOW_ALL,
+            .proposal = WN_PROPOSAL_UNIFORM,
+            .row = row_random,
+        },
+    [WN_SCORE_STREAMING] =
+        {
+            .name = "streaming",
+            .summary = "the first and the most recent entries (StreamingLLM)",
+            .window = WN_WINDOW_ALL,
+            .row = row_streaming,
+        },
+    [WN_SCORE_K_NORM] =
+        {
+            .name = "k-norm",
+            .summary = "small key norms first (Devoto et al.)",
+            .window = WN_WINDOW_ALL,
+            .proposal = WN_PROPOSAL_SOFTMAX,
+            .needs_k_norm = true,
+            .row = row_k_norm,
+        },
+    [WN_SCORE_V_NORM] =
+        {
+            .name = "v-norm",
+            .summary = "large value norms first",
+            .window = WN_WINDOW_ALL,
+            .proposal = WN_PROPOSAL_SOFTMAX,
+            .needs_v_norm = true,
+            .row = row_v_norm,
+        },
+    [WN_SCORE_TOVA] =
+        {
+            .name = "tova",
+            .summary = "attention of the last query, one score for all heads of a layer (TOVA)",
+            .observes = true,
+            .last_query = true,
+            .window = WN_WINDOW_ALL,
+            .protects_window = true,
+            .joins_layer = true,
+            .row = row_observed,
+        },
+    [WN_SCORE_SNAPKV] =
+        {
+            .name = "snapkv",
+            .summary = "pooled mean attention of the last queries (SnapKV)",
+            .observes = true,
+            .weights = WN_QUERIES_MEAN,
+            .window = 64,
+            .needs_window = true,
+            .protects_window = true,
+            .pool = WN_POOL_AVG,
+            .row = row_observed,
+        },
+    [WN_SCORE_PYRAMIDKV] =
+        {
+            .name = "pyramidkv",
+            .summary = "snapkv with budgets that fall over the layers (PyramidKV)",
+            .observes = true,
+            .weights = WN_QUERIES_MEAN,
+            .window = 64,
+            .needs_window = true,
+            .protects_window = true,
+            .budget = WN_BUDGET_PYRAMID,
+            .pool = WN_POOL_AVG,
+            .row = row_observed,
+        },
+    [WN_SCORE_H2O] =
+        {
+            .name = "h2o",
+            .summary = "attention received, summed over the queries (H2O)",
+            .observes = true,
+            .window = WN_WINDOW_ALL,
+            .row = row_observed,
+        },
+    [WN_SCORE_H2O_H] =
+        {
+            .name = "h2o-h",
+            .summary = "attention received, later queries weighing more (Geh et al.)",
+            .observes = true,
+            .weights = WN_QUERIES_HARMONIC,
+            .window = WN_WINDOW_ALL,
+            .select = WN_SELECT_SAMPLE,
+            .row = row_observed,
+        },
+    [WN_SCORE_H2O_MEAN] =
+        {
+            .name = "h2o-mean",
+            .summary = "attention received, averaged over the queries that could see the entry",
+            .observes = true,
+            .window = WN_WINDOW_ALL,
+            .row = row_h2o_mean,
+        },
+    [WN_SCORE_EXPOSURE] =
+        {
+            .name = "exposure",
+            .summary = "attention of the last queries, corrected for age, times the value's norm "
+                       "(Islam)",
+            .observes = true,
+            .window = 32,
+            .n_rows_beyond = 1,
+            .needs_v_norm = true,
+            .row = row_exposure,
+        },
+    [WN_SCORE_MIN] =
+        {
+            .name = "min",
+            .summary = "attention of the last query times the value's norm (Geh et al.)",
+            .observes = true,
+            .last_query = true,
+            .window = WN_WINDOW_ALL,
+            .select = WN_SELECT_SAMPLE,
+            .needs_v_norm = true,
+            .normalises_heads = true,
+            .row = row_times_value_norm,
+        },
+    [WN_SCORE_MIN_C] =
+        {
+            .name = "min-c",
+            .summary = "attention of the last query times the value's distance from its output",
+            .observes = true,
+            .last_query = true,
+            .window = WN_WINDOW_ALL,
+            .select = WN_SELECT_SAMPLE,
+            .needs_v = true,
+            .normalises_heads = true,
+            .row = row_min_c,
+        },
+    [WN_SCORE_MIN_H] =
+        {
+            .name = "min-h",
+            .summary = "attention of all queries, harmonically weighted, times the value's norm "
+                       "(Geh et al.)",
+            .observes = true,
+            .weights = WN_QUERIES_HARMONIC,
+            .window = WN_WINDOW_ALL,
+            .select = WN_SELECT_SAMPLE,
+            .needs_v_norm = true,
+            .normalises_heads = true,
+            .row = row_times_value_norm,
+        },
+};
+
+const struct wn_score_def *wn_score_find(enum wn_score score) {
+    return (unsigned)score < WN_SCORE_COUNT ? &score_defs[score] : NULL;
+}
+
+const char *wn_score_name(enum wn_score score) {
+    const struct wn_score_def *def = wn_score_find(score);
+    return def != NULL ? def->name : NULL;
+}
+
+const char *wn_score_summary(enum wn_score score) {
+    const struct wn_score_def *def = wn_score_find(score);
+    return def != NULL ? def->summary : NULL;
+}
+
+struct wn_needs wn_policy_needs(const struct wn_policy *policy) {
+    const struct wn_score_def *def = wn_score_find(policy->score);
+    if (def == NULL || def->keeps_all) {
+        return (struct wn_needs){0};
+    }
+    const bool means_values = policy->merge && policy->merge_value == WN_MERGE_MEAN;
+    return (struct wn_needs){
+        .observed = def->observes,
+        .k_norm = def->needs_k_norm,
+        .v_norm = def->needs_v_norm,
+        .k = policy->merge,
+        .v = def->needs_v || means_values,
+    };
+}
+
+/* ---- pooling ---- */
 
 /*
  * Pools x[n] along the entries, stride 1, centred: the average counts entries beyond the ends as 0
@@ -76,130 +342,20 @@ static void pool_row(enum wn_pool_kind pool, int kernel, const double *x, int64_
     }
 }
 
-/*
- * SnapKV (Li et al. 2024): pooled mean attention of the last `window` queries. Entries of the
- * window itself are left out of the pooling and score above all others.
- */
-static void row_snapkv(const struct wn_policy *policy, const struct wn_head_view *head,
-                       const double *v_norm, double *row, double *scratch) {
-    (void)v_norm;
-    const int64_t n_scored = wn_head_find(head, head->n_tokens - policy->window);
-    memcpy(scratch, row, (size_t)n_scored * sizeof *row);
-    pool_row(policy->pool, policy->kernel, scratch, n_scored, row);
-    double largest = 0.0;
-    for (int64_t i = 0; i < n_scored; i++) {
-        largest = row[i] > largest ? row[i] : largest;
-    }
-    for (int64_t i = n_scored; i < head->n_entries; i++) {
-        row[i] = largest + 1.0;
-    }
-}
-
-/* (sum_j A[j][i]) / age_i: the number of queries that could see entry i is its age. */
-static void row_h2o_mean(const struct wn_policy *policy, const struct wn_head_view *head,
-                         const double *v_norm, double *row, double *scratch) {
-    (void)policy, (void)v_norm, (void)scratch;
-    for (int64_t i = 0; i < head->n_entries; i++) {
-        row[i] /= (double)(head->n_tokens - wn_head_position(head, i));
-    }
-}
-
-/* (sum_j w_j A[j][i]) ||v_i||: min with the last query alone, min-h with the harmonic weights. */
-static void row_times_value_norm(const struct wn_policy *policy, const struct wn_head_view *head,
-                                 const double *v_norm, double *row, double *scratch) {
-    (void)policy, (void)scratch;
-    for (int64_t i = 0; i < head->n_entries; i++) {
-        row[i] *= v_norm[i];
-    }
-}
-
-/* ---- the table ---- */
-
-static const struct wn_score_def score_defs[WN_SCORE_COUNT] = {
-    [WN_SCORE_FULL] =
-        {
-            .name = "full",
-            .summary = "keep everything",
-            .observe = WN_OBSERVE_NONE,
-            .select = WN_SELECT_TOPK,
-            .keeps_all = true,
-            .row = row_full,
-        },
-    [WN_SCORE_STREAMING] =
-        {
-            .name = "streaming",
-            .summary = "the first and the most recent entries (StreamingLLM)",
-            .observe = WN_OBSERVE_NONE,
-            .select = WN_SELECT_TOPK,
-            .row = row_streaming,
-        },
-    [WN_SCORE_SNAPKV] =
-        {
-            .name = "snapkv",
-            .summary = "pooled mean attention of the last queries (SnapKV)",
-            .observe = WN_OBSERVE_WINDOW,
-            .window = WN_WINDOW_OF_POLICY,
-            .select = WN_SELECT_TOPK,
-            .protects_window = true,
-            .query_weight = weight_window,
-            .row = row_snapkv,
-        },
-    [WN_SCORE_H2O_MEAN] =
-        {
-            .name = "h2o-mean",
-            .summary = "attention received, averaged over the queries that could see the entry",
-            .observe = WN_OBSERVE_ALL,
-            .select = WN_SELECT_TOPK,
-            .query_weight = weight_one,
-            .row = row_h2o_mean,
-        },
-    [WN_SCORE_MIN] =
-        {
-            .name = "min",
-            .summary = "attention of the last query times the value's norm (Geh et al.)",
-            .observe = WN_OBSERVE_WINDOW,
-            .window = 1,
-            .select = WN_SELECT_SAMPLE,
-            .needs_value_norm = true,
-            .normalises_heads = true,
-            .query_weight = weight_last,
-            .row = row_times_value_norm,
-        },
-    [WN_SCORE_MIN_H] =
-        {
-            .name = "min-h",
-            .summary = "attention of all queries, harmonically weighted, times the value's norm "
-                       "(Geh et al.)",
-            .observe = WN_OBSERVE_ALL,
-            .select = WN_SELECT_SAMPLE,
-            .needs_value_norm = true,
-            .normalises_heads = true,
-            .query_weight = weight_harmonic,
-            .row = row_times_value_norm,
-        },
-};
-
-const struct wn_score_def *wn_score_find(enum wn_score score) {
-    return (unsigned)score < WN_SCORE_COUNT ? &score_defs[score] : NULL;
-}
-
-const char *wn_score_name(enum wn_score score) {
-    const struct wn_score_def *def = wn_score_find(score);
-    return def != NULL ? def->name : NULL;
-}
-
-const char *wn_score_summary(enum wn_score score) {
-    const struct wn_score_def *def = wn_score_find(score);
-    return def != NULL ? def->summary : NULL;
+/* Entries before the window that the method protects: those that are scored. */
+static int64_t n_scored(const struct wn_policy *policy, const struct wn_head_view *head) {
+    return wn_score_find(policy->score)->protects_window
+               ? wn_head_find(head, head->n_tokens - wn_policy_window(policy))
+               : head->n_entries;
 }
 
 /* ---- joining the group ---- */
 
-/* The sum, or NaN when an element is negative or itself NaN. */
-static double checked_total(const double *x, int64_t n) {
+/* The sum; NaN when an element is NaN, or negative where that is wrong. */
+static double checked_total(const struct wn_score_def *def, const double *x, int64_t n) {
     double total = 0.0;
     for (int64_t i = 0; i < n; i++) {
-        if (x[i] < 0.0) {
+        if (x[i] < 0.0 && def->proposal != WN_PROPOSAL_SOFTMAX) {
             return NAN;
         }
         total += x[i];
@@ -211,16 +367,26 @@ bool wn_score_join_row(const struct wn_policy *policy, const struct wn_head_view
                        const double *v_norm, double *row, double *scratch, double *score) {
     const struct wn_score_def *def = wn_score_find(policy->score);
     const int64_t n = head->n_entries;
-    def->row(policy, head, v_norm, row, scratch);
+    def->row(policy, head, v_norm, row);
+    if (policy->pool != WN_POOL_NONE) {
+        /* The window's own entries stay out of their neighbours' pools. */
+        const int64_t n_pooled = n_scored(policy, head);
+        memcpy(scratch, row, (size_t)n_pooled * sizeof *row);
+        pool_row(policy->pool, policy->kernel, scratch, n_pooled, row);
+    }
 
-    const double total = checked_total(row, n);
+    const double total = checked_total(def, row, n);
     if (!isfinite(total) || (def->normalises_heads && total == 0.0)) {
         return false;
     }
     const double divisor = def->normalises_heads ? total : 1.0;
+    const bool weighted = policy->group == WN_GROUP_WEIGHTS && def->observes;
+    const double weight = weighted ? policy->group_weight[g] : 1.0;
     for (int64_t i = 0; i < n; i++) {
         const double x = row[i] / divisor;
-        if (g == 0) {
+        if (weighted) {
+            score[i] = weight * x + (g == 0 ? 0.0 : score[i]);
+        } else if (g == 0) {
             score[i] = x;
         } else if (policy->group == WN_GROUP_MAX) {
             score[i] = x > score[i] ? x : score[i];
@@ -231,34 +397,73 @@ bool wn_score_join_row(const struct wn_policy *policy, const struct wn_head_view
     return true;
 }
 
-void wn_score_finish(bool rows_valid, int64_t n, double *score, struct wn_score_stats *stats) {
+void wn_score_finish(const struct wn_policy *policy, const struct wn_head_view *head,
+                     bool rows_valid, double *score, struct wn_score_stats *stats) {
+    const struct wn_score_def *def = wn_score_find(policy->score);
+    const int64_t n = head->n_entries;
     if (rows_valid) {
-        const double total = checked_total(score, n);
-        rows_valid = isfinite(total) && total > 0.0;
+        const double total = checked_total(def, score, n);
+        rows_valid = isfinite(total) && (total > 0.0 || def->proposal != WN_PROPOSAL_RATIO);
     }
-    if (rows_valid) {
-        return;
+    if (!rows_valid) {
+        for (int64_t i = 0; i < n; i++) {
+            score[i] = 1.0 / (double)n;
+        }
+        if (stats != NULL) {
+            stats->n_fallback++;
+        }
     }
-    for (int64_t i = 0; i < n; i++) {
-        score[i] = 1.0 / (double)n;
+    const int64_t n_before = n_scored(policy, head);
+    double largest = 0.0;
+    for (int64_t i = 0; i < n_before; i++) {
+        largest = score[i] > largest ? score[i] : largest;
     }
-    if (stats != NULL) {
-        stats->n_fallback++;
+    for (int64_t i = n_before; i < n; i++) {
+        score[i] = largest + 1.0;
     }
+}
+
+/* ---- heads and layers ---- */
+
+const char *wn_head_fault(const struct wn_policy *policy, const struct wn_head_view *head) {
+    const int64_t n = head->n_entries;
+    if (n < 0 || n > INT32_MAX) {
+        return "its number of entries is out of range";
+    }
+    if (head->n_group < 1) {
+        return "it has no query heads";
+    }
+    if (policy->group == WN_GROUP_WEIGHTS && policy->n_group_weights != head->n_group &&
+        wn_score_find(policy->score)->observes) {
+        return "its number of query heads is not that of the group weights";
+    }
+    if (n > 0 && head->n_tokens <= wn_head_position(head, n - 1)) {
+        return "its last entry lies behind the end of the text";
+    }
+    const struct wn_needs needs = wn_policy_needs(policy);
+    if ((needs.k && head->d_k < 1) || (needs.v && (head->d_v < 1 || head->d_v > MAX_VALUE_DIM))) {
+        return "its dimensions are out of range";
+    }
+    return NULL;
+}
+
+static bool has_scored_arrays(const struct wn_score_def *def, const struct wn_head_view *head) {
+    return (!def->observes || head->observed != NULL) &&
+           (!def->needs_k_norm || head->k_norm != NULL) &&
+           (!def->needs_v_norm || head->v_norm != NULL) && (!def->needs_v || head->v != NULL);
 }
 
 wn_status wn_score_entries(const struct wn_policy *policy, const struct wn_head_view *head,
                            double *score, struct wn_score_stats *stats) {
     const struct wn_score_def *def = wn_score_find(policy->score);
     const int64_t n = head->n_entries;
-    if (def == NULL || n < 0 || head->n_group < 1) {
+    if (def == NULL || wn_head_fault(policy, head) != NULL) {
         return WN_E_ARG;
     }
     if (n == 0) {
         return WN_OK;
     }
-    const bool observes = def->observe != WN_OBSERVE_NONE;
-    if ((observes && head->observed == NULL) || (def->needs_value_norm && head->v_norm == NULL)) {
+    if (!has_scored_arrays(def, head)) {
         return WN_E_ARG;
     }
     if ((uint64_t)n > SIZE_MAX / (3 * sizeof(double))) {
@@ -269,20 +474,67 @@ wn_status wn_score_entries(const struct wn_policy *policy, const struct wn_head_
         return WN_E_MEMORY;
     }
     double *scratch = row + n;
-    double *v_norm = def->needs_value_norm ? row + 2 * n : NULL;
+    double *v_norm = def->needs_v_norm ? row + 2 * n : NULL;
     for (int64_t i = 0; v_norm != NULL && i < n; i++) {
         v_norm[i] = (double)head->v_norm[i];
     }
 
     bool valid = true;
-    const int n_rows = observes ? head->n_group : 1;
+    const int n_rows = def->observes ? head->n_group : 1;
     for (int g = 0; g < n_rows && valid; g++) {
-        for (int64_t i = 0; observes && i < n; i++) {
+        for (int64_t i = 0; def->observes && i < n; i++) {
             row[i] = (double)head->observed[g * n + i];
         }
         valid = wn_score_join_row(policy, head, g, v_norm, row, scratch, score);
     }
-    wn_score_finish(valid, n, score, stats);
+    wn_score_finish(policy, head, valid, score, stats);
     free(row);
     return WN_OK;
+}
+
+wn_status wn_score_average_layer(const struct wn_head_view *heads, int n_heads,
+                                 double *const *score) {
+    int64_t n_positions = 0;
+    for (int h = 0; h < n_heads; h++) {
+        const int64_t n = heads[h].n_entries;
+        const int64_t end = n > 0 ? wn_head_position(&heads[h], n - 1) + (int64_t)1 : 0;
+        n_positions = end > n_positions ? end : n_positions;
+    }
+    if (n_heads < 2 || n_positions == 0) {
+        return WN_OK;
+    }
+    double *mean = calloc((size_t)n_positions, sizeof *mean);
+    int32_t *n_holding = calloc((size_t)n_positions, sizeof *n_holding);
+    if (mean == NULL || n_holding == NULL) {
+        free(mean);
+        free(n_holding);
+        return WN_E_MEMORY;
+    }
+    for (int h = 0; h < n_heads; h++) {
+        for (int64_t i = 0; i < heads[h].n_entries; i++) {
+            const int64_t position = wn_head_position(&heads[h], i);
+            n_holding[position]++;
+            mean[position] += (score[h][i] - mean[position]) / n_holding[position];
+        }
+    }
+    for (int h = 0; h < n_heads; h++) {
+        for (int64_t i = 0; i < heads[h].n_entries; i++) {
+            score[h][i] = mean[wn_head_position(&heads[h], i)];
+        }
+    }
+    free(mean);
+    free(n_holding);
+    return WN_OK;
+}
+
+wn_status wn_score_layer(const struct wn_policy *policy, const struct wn_head_view *heads,
+                         int n_heads, double *const *score, struct wn_score_stats *stats) {
+    wn_status status = WN_OK;
+    for (int h = 0; h < n_heads && status == WN_OK; h++) {
+        status = wn_score_entries(policy, &heads[h], score[h], stats);
+    }
+    if (status == WN_OK && wn_score_find(policy->score)->joins_layer) {
+        status = wn_score_average_layer(heads, n_heads, score);
+    }
+    return status;
 }

@@ -1,21 +1,11 @@
 /* SPDX-License-Identifier: MIT */
+#include "core/sort_key.h"
 #include "winnow_core.h"
 
 #include <assert.h>
 #include <string.h>
 
 /* ---- top-k ---- */
-
-/* Maps a double to an integer of the same order: NaN lowest, -0 equal to 0. */
-static uint64_t sort_key(double x) {
-    const double positive_zero = x + 0.0;
-    uint64_t bits;
-    memcpy(&bits, &positive_zero, sizeof bits);
-    if (x != x) {
-        return 0;
-    }
-    return bits >> 63 != 0 ? ~bits : bits | (uint64_t)1 << 63;
-}
 
 /*
  * The k-th largest key, found by its bytes from the highest down: each round counts the byte's
@@ -32,7 +22,7 @@ static uint64_t kth_largest_key(const double *score, int64_t first, int64_t n, i
     for (int shift = 56; shift >= 0; shift -= 8) {
         int64_t count[256] = {0};
         for (int64_t i = 0; i < n; i++) {
-            count[sort_key(score[candidate[i]]) >> shift & 0xff]++;
+            count[wn_sort_key(score[candidate[i]]) >> shift & 0xff]++;
         }
         uint64_t byte = 255;
         while (count[byte] < wanted) {
@@ -42,7 +32,7 @@ static uint64_t kth_largest_key(const double *score, int64_t first, int64_t n, i
         key |= byte << shift;
         int64_t n_left = 0;
         for (int64_t i = 0; i < n; i++) {
-            if ((sort_key(score[candidate[i]]) >> shift & 0xff) == byte) {
+            if ((wn_sort_key(score[candidate[i]]) >> shift & 0xff) == byte) {
                 candidate[n_left++] = candidate[i];
             }
         }
@@ -62,7 +52,7 @@ void wn_select_topk(const double *score, int64_t first, int64_t last, int64_t k,
     const uint64_t threshold = kth_largest_key(score, first, last - first, k, scratch, &n_equal);
     int64_t n_taken = 0;
     for (int64_t i = first; i < last && n_taken < k; i++) {
-        const uint64_t key = sort_key(score[i]);
+        const uint64_t key = wn_sort_key(score[i]);
         if (key > threshold || (key == threshold && n_equal-- > 0)) {
             idx[n_taken++] = (int32_t)i;
         }

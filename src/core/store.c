@@ -376,61 +376,63 @@ static void head_cut(struct head *h, struct wn_pool *pool, int64_t length) {
 struct retention {
     const struct wn_page_layout *layout;
     const struct head *from;
-    const int32_t *idx;
-    int64_t n_kept;
-    const float *log_weight;
-    const float *value;
+    const struct wn_retained *kept;
     const struct wn_kernels *kernels;
 };
 
 /* Whether new entries [first, last) are exactly the old ones of the same page, which can then be
  * kept as it is. */
 static bool page_is_unchanged(const struct retention *r, int64_t first, int64_t last) {
-    if (r->value != NULL || r->idx[first] != first || r->idx[last - 1] != last - 1) {
+    const struct wn_retained *kept = r->kept;
+    if (kept->key != NULL || kept->value != NULL || kept->idx[first] != first ||
+        kept->idx[last - 1] != last - 1) {
         return false; /* idx ascends: both ends in place means all are */
     }
-    if (r->log_weight == NULL) {
+    if (kept->log_weight == NULL) {
         return true;
     }
     const uint8_t *data = r->from->list.data[first / WN_PAGE_LEN];
-    return memcmp(r->log_weight + first, page_log_weights_const(r->layout, data),
+    return memcmp(kept->log_weight + first, page_log_weights_const(r->layout, data),
                   (size_t)(last - first) * sizeof(float)) == 0;
 }
 
 /* Fills a new page with entries idx[first .. last). */
 static void fill_page(const struct retention *r, int64_t first, int64_t last, uint8_t *data) {
     const struct wn_page_layout *layout = r->layout;
+    const struct wn_retained *kept = r->kept;
     int64_t j = first;
     while (j < last) {
         /* A run of neighbours within one old page is copied at once. */
-        int64_t i = r->idx[j];
+        int64_t i = kept->idx[j];
         int64_t n = 1;
-        while (j + n < last && r->idx[j + n] == i + n && (i + n) % WN_PAGE_LEN != 0) {
+        while (j + n < last && kept->idx[j + n] == i + n && (i + n) % WN_PAGE_LEN != 0) {
             n++;
         }
         copy_rows(layout, data, j - first, r->from->list.data[i / WN_PAGE_LEN], i % WN_PAGE_LEN, n);
         j += n;
     }
-    if (r->log_weight != NULL) {
-        memcpy(page_log_weights(layout, data), r->log_weight + first,
+    if (kept->log_weight != NULL) {
+        memcpy(page_log_weights(layout, data), kept->log_weight + first,
                (size_t)(last - first) * sizeof(float));
     }
-    if (r->value != NULL) {
-        for (j = first; j < last; j++) {
-            uint8_t *row = data + layout->v_offset + (size_t)(j - first) * layout->v_row_bytes;
-            r->kernels->encode_row(layout->v_type, r->value + j * layout->v_dim, row,
-                                   layout->v_dim);
-        }
+    for (j = first; kept->key != NULL && j < last; j++) {
+        uint8_t *row = data + (size_t)(j - first) * layout->k_row_bytes;
+        r->kernels->encode_row(layout->k_type, kept->key + j * layout->k_dim, row, layout->k_dim);
+    }
+    for (j = first; kept->value != NULL && j < last; j++) {
+        uint8_t *row = data + layout->v_offset + (size_t)(j - first) * layout->v_row_bytes;
+        r->kernels->encode_row(layout->v_type, kept->value + j * layout->v_dim, row, layout->v_dim);
     }
 }
 
 /* Builds the new list beside the old one, so that a failure leaves the head as it was. */
 static bool retain_into(const struct retention *r, struct wn_pool *pool, struct page_list *to) {
-    if (!list_grow(to, pages_for(r->n_kept))) {
+    const int64_t n_kept = r->kept->n_kept;
+    if (!list_grow(to, pages_for(n_kept))) {
         return false;
     }
-    for (int64_t first = 0; first < r->n_kept; first += WN_PAGE_LEN) {
-        int64_t last = first + WN_PAGE_LEN < r->n_kept ? first + WN_PAGE_LEN : r->n_kept;
+    for (int64_t first = 0; first < n_kept; first += WN_PAGE_LEN) {
+        int64_t last = first + WN_PAGE_LEN < n_kept ? first + WN_PAGE_LEN : n_kept;
         if (page_is_unchanged(r, first, last)) {
             struct wn_page *page = r->from->list.page[first / WN_PAGE_LEN];
             wn_page_ref(page);
@@ -444,19 +446,15 @@ static bool retain_into(const struct retention *r, struct wn_pool *pool, struct 
     return true;
 }
 
-wn_status wn_store_retain(struct wn_store *store, int layer, int head, const int32_t *idx,
-                          int64_t n_kept, const float *log_weight, const float *value,
-                          const struct wn_kernels *kernels) {
+wn_status wn_store_retain(struct wn_store *store, int layer, int head,
+                          const struct wn_retained *kept, const struct wn_kernels *kernels) {
     struct head *h = head_of(store, layer, head);
-    assert(n_kept >= 0 && n_kept <= h->length);
-    assert(value == NULL || kernels != NULL);
-    struct retention r = {
+    assert(kept->n_kept >= 0 && kept->n_kept <= h->length);
+    assert((kept->key == NULL && kept->value == NULL) || kernels != NULL);
+    const struct retention r = {
         .layout = &store->shape[layer].layout,
         .from = h,
-        .idx = idx,
-        .n_kept = n_kept,
-        .log_weight = log_weight,
-        .value = value,
+        .kept = kept,
         .kernels = kernels,
     };
     struct page_list list = {0};
@@ -466,7 +464,7 @@ wn_status wn_store_retain(struct wn_store *store, int layer, int head, const int
     }
     list_free(&h->list, store->pool);
     h->list = list;
-    h->length = n_kept;
+    h->length = kept->n_kept;
     h->n_reserved = 0;
     return WN_OK;
 }

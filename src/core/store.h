@@ -75,14 +75,19 @@ void wn_store_log_weights(const struct wn_store *store, int layer, int head, int
                           int64_t last, float *out);
 
 /*
- * Keeps entries idx[0..n_kept) (ascending, distinct, in range) of a head and drops the others; b
- * becomes log_weight[j] (NULL: unchanged), the value row becomes value[j] (float [n_kept][v_dim],
- * encoded with `kernels`; NULL: unchanged). Pages left over go back to the pool. WN_E_MEMORY leaves
- * the head as it was.
+ * Keeps the entries named (ascending, distinct, in range) of a head and drops the others. New rows
+ * are encoded with `kernels`, which may be NULL when there are none. Pages left over go back to the
+ * pool. WN_E_MEMORY leaves the head as it was.
  */
-wn_status wn_store_retain(struct wn_store *store, int layer, int head, const int32_t *idx,
-                          int64_t n_kept, const float *log_weight, const float *value,
-                          const struct wn_kernels *kernels);
+struct wn_retained {
+    const int32_t *idx; /* [n_kept] */
+    int64_t n_kept;
+    const float *log_weight; /* [n_kept] new b; NULL: unchanged */
+    const float *key;        /* [n_kept][k_dim] new keys; NULL: unchanged */
+    const float *value;      /* [n_kept][v_dim] new values; NULL: unchanged */
+};
+wn_status wn_store_retain(struct wn_store *store, int layer, int head,
+                          const struct wn_retained *kept, const struct wn_kernels *kernels);
 /* Cuts every head back to the entries with position < n_tokens. */
 void wn_store_truncate(struct wn_store *store, int64_t n_tokens);
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/attention.h"
 
+#include "core/sums.h"
+
 #include <assert.h>
 #include <math.h>
 #include <sched.h>
@@ -47,6 +49,7 @@ struct thread_scratch {
     int64_t *row_end;
     float *m, *l, *acc;
     float *weight; /* observe: per row */
+    float *sum;    /* observe: [group][OBSERVE_ENTRIES] */
     void *kernel;
 };
 
@@ -81,7 +84,7 @@ static void *alloc_aligned(size_t bytes) {
 /* ---- life ---- */
 
 static wn_status create_scratch(struct wn_attention *attention, struct thread_scratch *scratch) {
-    size_t q_floats = 0, rows = 0, block_rows = 0, v_dim = 0, kernel_bytes = 0;
+    size_t q_floats = 0, rows = 0, block_rows = 0, v_dim = 0, group = 0, kernel_bytes = 0;
     for (int i = 0; i < attention->n_layers; i++) {
         const struct wn_layer_geometry *geometry = &attention->geometry[i];
         const size_t g = (size_t)group_size(geometry);
@@ -97,6 +100,8 @@ static wn_status create_scratch(struct wn_attention *attention, struct thread_sc
             q_floats = all * (size_t)geometry->k_dim;
         if (v_dim < (size_t)geometry->v_dim)
             v_dim = (size_t)geometry->v_dim;
+        if (group < g)
+            group = g;
         struct wn_page_layout layout;
         wn_page_layout_init(&layout, WN_TYPE_F16, geometry->k_dim, WN_TYPE_F16, geometry->v_dim);
         const size_t bytes = attention->kernels->scratch_bytes(&layout, (int)all);
@@ -108,11 +113,12 @@ static wn_status create_scratch(struct wn_attention *attention, struct thread_sc
     scratch->m = alloc_aligned(rows * sizeof(float));
     scratch->l = alloc_aligned(rows * sizeof(float));
     scratch->weight = alloc_aligned(rows * sizeof(float));
+    scratch->sum = alloc_aligned(group * OBSERVE_ENTRIES * sizeof(float));
     scratch->acc = alloc_aligned(block_rows * v_dim * sizeof(float));
     scratch->kernel = alloc_aligned(kernel_bytes);
     const bool ok = scratch->q != NULL && scratch->row_end != NULL && scratch->m != NULL &&
-                    scratch->l != NULL && scratch->weight != NULL && scratch->acc != NULL &&
-                    scratch->kernel != NULL;
+                    scratch->l != NULL && scratch->weight != NULL && scratch->sum != NULL &&
+                    scratch->acc != NULL && scratch->kernel != NULL;
     return ok ? WN_OK : WN_E_MEMORY;
 }
 
@@ -172,6 +178,7 @@ void wn_attention_free(struct wn_attention *attention) {
         free(scratch->m);
         free(scratch->l);
         free(scratch->weight);
+        free(scratch->sum);
         free(scratch->acc);
         free(scratch->kernel);
     }
@@ -511,10 +518,20 @@ static void run_observe(struct wn_attention *attention, int layer,
         const struct wn_observe_out out = {
             .lse = scratch->m,
             .weight = scratch->weight,
-            .sum = observer->sum[layer] + (size_t)(item->head * g) * (size_t)observer->capacity,
-            .sum_stride = observer->capacity,
+            .sum = scratch->sum,
+            .sum_stride = OBSERVE_ENTRIES,
+            .sum_first = item->first,
         };
+        const int64_t n = item->last - item->first;
+        const size_t row_bytes = wn_sums_row_bytes(observer->capacity);
+        uint8_t *sums = observer->sum[layer] + (size_t)(item->head * g) * row_bytes;
+        for (int x = 0; x < g; x++)
+            wn_sums_read(sums + (size_t)x * row_bytes, observer->capacity, item->first, n,
+                         scratch->sum + x * OBSERVE_ENTRIES);
         attention->kernels->observe(&kv, item->first, item->last, &rows, &out, scratch->kernel);
+        for (int x = 0; x < g; x++)
+            wn_sums_write(sums + (size_t)x * row_bytes, observer->capacity, item->first, n,
+                          scratch->sum + x * OBSERVE_ENTRIES, (uint32_t)span->position0);
     }
 }
 

@@ -14,14 +14,14 @@
 #include "engine/graft.h"
 #include "kernels/kernels.h"
 
-/* One accumulated observation of a session: sum_j w_j A[j][i] for every query head of every
- * layer. */
+/* One accumulated observation of a session: sum_j w_j A[j][i] over all queries, for every query
+ * head of every layer. */
 struct wn_observer {
     struct wn_policy policy; /* its score says the weights w_j */
     int64_t n_total;         /* text length that anchors them */
-    double harmonic;         /* H_{n_total} */
+    double harmonic;         /* wn_query_harmonic of that */
     int64_t capacity;        /* entries per row */
-    float **sum;             /* [n_layers] -> [n_heads][capacity] */
+    uint8_t **sum;           /* [n_layers] -> [n_heads] rows of core/sums.h */
 };
 
 /* The last `window` queries of a session, as captured: after RoPE and norm, not scaled. */

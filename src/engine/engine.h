@@ -18,6 +18,8 @@ enum { WN_MAX_SPANS = 16 };
 enum { WN_MAX_OUTPUTS = 64 };
 /* Policies with different query weights that one prefill can serve. */
 enum { WN_MAX_OBSERVERS = 4 };
+/* Queries that a session keeps for an inspection. */
+enum { WN_MAX_KEPT_QUERIES = 4096 };
 
 struct wn_model {
     struct llama_model *llama;
@@ -93,8 +95,16 @@ int64_t wn_session_observe_bytes(const struct wn_session *session);
 /* The observer that serves a policy, or NULL. */
 const struct wn_observer *wn_session_observer(const struct wn_session *session,
                                               const struct wn_policy *policy);
+/* An observer's sums of a KV head's first n_entries: observed float [n_group][n_entries]. */
+void wn_session_observed(const struct wn_session *session, const struct wn_observer *observer,
+                         int layer, int head, int64_t n_entries, float *observed);
+/* Whether the last n queries, or all of a shorter text, were kept. */
+bool wn_session_holds_queries(const struct wn_session *session, int n);
+/* A kept query of a query head, float [k_dim], not scaled. */
+const float *wn_session_query(const struct wn_session *session, int layer, int head,
+                              int64_t position);
 /*
- * Attention of the session's last `window` kept queries over a head's entries, averaged by the
+ * Attention of the session's last `window` kept queries over a head's entries, summed with the
  * policy's query weights: observed float [n_group][n_entries] (overwritten). scratch from
  * wn_window_scratch_bytes.
  */
@@ -102,5 +112,29 @@ void wn_session_observe_window(const struct wn_session *session, const struct wn
                                int layer, int head, float *observed, void *scratch);
 size_t wn_window_scratch_bytes(const struct wn_session *session, const struct wn_policy *policy,
                                int layer);
+
+/* ---- compression ---- */
+
+/* The core's views of all heads of a session, with what it takes to read their arrays on demand. */
+struct wn_gathered {
+    const struct wn_session *session;
+    const struct wn_policy *policy;
+    int n_heads;
+    struct wn_head_view *view; /* [n_heads], layer-major */
+    int64_t *entry_bytes;      /* [n_heads] */
+    float **log_weight;        /* [n_heads], only of a session compressed before */
+    int32_t **position;        /* [n_heads], likewise */
+    void **scratch;            /* [n_threads], only for windows */
+    struct wn_head_reader reader;
+};
+
+/* Refuses a policy whose observation the session does not hold, then gathers and plans. Free
+ * `all` with wn_gathered_free whatever the status, the plan when it is WN_OK. */
+wn_status wn_session_plan(const struct wn_session *session, const struct wn_policy *policy,
+                          struct wn_gathered *all, struct wn_plan *plan, struct wn_error *err);
+void wn_gathered_free(struct wn_gathered *all);
+/* Keys and values of a head as floats, k [n][k_dim], v [n][v_dim]; NULL: not wanted. */
+void wn_session_read_rows(const struct wn_session *session, int layer, int head, float *k,
+                          float *v);
 
 #endif

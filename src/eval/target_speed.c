@@ -1,32 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* Speed against llama.cpp as it is. The contestants take turns within a round, and the ratio of
  * a round is what counts: the machine's speed may drift between rounds. */
+#include "core/clock.h"
 #include "engine/native.h"
 #include "eval/targets.h"
+#include "eval/timing.h"
 
 #include <stdlib.h>
-#include <string.h>
-#include <time.h>
 
-enum { DECODE_CONTEXT = 7500, DECODE_TOKENS = 16, PREFILL_TOKENS = 4000, MAX_ROUNDS = 99 };
-
-static double now_seconds(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-static int compare_doubles(const void *a, const void *b) {
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double median(const double *values, int n) {
-    double sorted[MAX_ROUNDS];
-    memcpy(sorted, values, (size_t)n * sizeof *sorted);
-    qsort(sorted, (size_t)n, sizeof *sorted, compare_doubles);
-    return sorted[n / 2];
-}
+enum { DECODE_CONTEXT = 7500, DECODE_TOKENS = 16, PREFILL_TOKENS = 4000 };
 
 static wn_status open_native(const struct wn_targets *targets, int64_t n_ctx, bool flash,
                              struct wn_native **out, struct wn_error *err) {
@@ -42,20 +24,20 @@ enum contestant { FLASH, NO_FLASH, KEEP_ALL, KEEP_FIFTH, N_CONTESTANTS };
 struct decode_race {
     struct wn_native *native[2];   /* FLASH, NO_FLASH */
     struct wn_session *session[2]; /* KEEP_ALL, KEEP_FIFTH */
-    double speed[N_CONTESTANTS][MAX_ROUNDS];
+    double speed[N_CONTESTANTS][WN_MAX_ROUNDS];
 };
 
 static wn_status decode_native(struct wn_native *native, const int32_t *tokens, double *speed,
                                struct wn_error *err) {
     const int64_t n_tokens = wn_native_n_tokens(native);
-    const double start = now_seconds();
+    const double start = wn_clock();
     for (int i = 0; i < DECODE_TOKENS; i++) {
         const wn_status status = wn_native_feed(native, tokens + i, 1, NULL, err);
         if (status != WN_OK) {
             return status;
         }
     }
-    *speed = DECODE_TOKENS / (now_seconds() - start);
+    *speed = DECODE_TOKENS / (wn_clock() - start);
     wn_native_truncate(native, n_tokens);
     return WN_OK;
 }
@@ -64,11 +46,11 @@ static wn_status decode_session(const struct wn_session *session, const int32_t 
                                 double *speed, struct wn_error *err) {
     struct wn_session *fork = NULL;
     wn_status status = wn_session_fork(session, &fork, err);
-    const double start = now_seconds();
+    const double start = wn_clock();
     for (int i = 0; status == WN_OK && i < DECODE_TOKENS; i++) {
         status = wn_session_feed(fork, tokens + i, 1, NULL, err);
     }
-    *speed = DECODE_TOKENS / (now_seconds() - start);
+    *speed = DECODE_TOKENS / (wn_clock() - start);
     wn_session_free(fork);
     return status;
 }
@@ -130,18 +112,18 @@ static void report_decode(struct wn_targets *targets, struct decode_race *race, 
         double target;
     } rows[2] = {{"decode_keep100_ratio", 1.3}, {"decode_keep20_ratio", 3.0}};
     for (int i = 0; i < 2; i++) {
-        double ratio[MAX_ROUNDS];
+        double ratio[WN_MAX_ROUNDS];
         for (int round = 0; round < n_rounds; round++) {
             const double flash = race->speed[FLASH][round], plain = race->speed[NO_FLASH][round];
             ratio[round] = race->speed[KEEP_ALL + i][round] / (flash > plain ? flash : plain);
         }
         wn_targets_add(
-            targets, rows[i].name, median(ratio, n_rounds), WN_TARGET_AT_LEAST, rows[i].target,
+            targets, rows[i].name, wn_median(ratio, n_rounds), WN_TARGET_AT_LEAST, rows[i].target,
             "at %d tokens: winnow %.1f tokens/s; llama.cpp %.1f with, %.1f without flash "
             "attention; "
             "median of %d rounds",
-            DECODE_CONTEXT, median(race->speed[KEEP_ALL + i], n_rounds),
-            median(race->speed[FLASH], n_rounds), median(race->speed[NO_FLASH], n_rounds),
+            DECODE_CONTEXT, wn_median(race->speed[KEEP_ALL + i], n_rounds),
+            wn_median(race->speed[FLASH], n_rounds), wn_median(race->speed[NO_FLASH], n_rounds),
             n_rounds);
     }
 }
@@ -178,11 +160,11 @@ static wn_status prefill_native(const struct wn_targets *targets, double *second
                                 struct wn_error *err) {
     struct wn_native *native = NULL;
     wn_status status = open_native(targets, PREFILL_TOKENS, true, &native, err);
-    const double start = now_seconds();
+    const double start = wn_clock();
     if (status == WN_OK) {
         status = wn_native_feed(native, targets->all.id, PREFILL_TOKENS, NULL, err);
     }
-    *seconds = now_seconds() - start;
+    *seconds = wn_clock() - start;
     wn_native_free(native);
     return status;
 }
@@ -194,18 +176,18 @@ static wn_status prefill_session(const struct wn_targets *targets, const struct 
     if (status == WN_OK && policy != NULL) {
         status = wn_session_observe(session, policy, PREFILL_TOKENS, err);
     }
-    const double start = now_seconds();
+    const double start = wn_clock();
     if (status == WN_OK) {
         status = wn_session_feed(session, targets->all.id, PREFILL_TOKENS, NULL, err);
     }
-    *seconds = now_seconds() - start;
+    *seconds = wn_clock() - start;
     wn_session_free(session);
     return status;
 }
 
 wn_status wn_target_prefill(struct wn_targets *targets, struct wn_error *err) {
-    double native[MAX_ROUNDS], plain[MAX_ROUNDS], observed[MAX_ROUNDS];
-    double plain_ratio[MAX_ROUNDS], observed_ratio[MAX_ROUNDS];
+    double native[WN_MAX_ROUNDS], plain[WN_MAX_ROUNDS], observed[WN_MAX_ROUNDS];
+    double plain_ratio[WN_MAX_ROUNDS], observed_ratio[WN_MAX_ROUNDS];
     const int n_rounds = (int)targets->n_rounds;
     struct wn_policy policy;
     wn_policy_default(&policy, WN_SCORE_MIN_H);
@@ -225,13 +207,13 @@ wn_status wn_target_prefill(struct wn_targets *targets, struct wn_error *err) {
     if (status != WN_OK) {
         return status;
     }
-    const double native_speed = PREFILL_TOKENS / median(native, n_rounds);
+    const double native_speed = PREFILL_TOKENS / wn_median(native, n_rounds);
     wn_targets_add(
-        targets, "prefill_ratio", median(plain_ratio, n_rounds), WN_TARGET_AT_LEAST, 0.95,
+        targets, "prefill_ratio", wn_median(plain_ratio, n_rounds), WN_TARGET_AT_LEAST, 0.95,
         "%d tokens: winnow %.0f tokens/s, llama.cpp with flash attention %.0f; median of %d rounds",
-        PREFILL_TOKENS, PREFILL_TOKENS / median(plain, n_rounds), native_speed, n_rounds);
-    wn_targets_add(targets, "prefill_observed_ratio", median(observed_ratio, n_rounds),
+        PREFILL_TOKENS, PREFILL_TOKENS / wn_median(plain, n_rounds), native_speed, n_rounds);
+    wn_targets_add(targets, "prefill_observed_ratio", wn_median(observed_ratio, n_rounds),
                    WN_TARGET_NONE, 0.0, "the same while min-h observes every query: %.0f tokens/s",
-                   PREFILL_TOKENS / median(observed, n_rounds));
+                   PREFILL_TOKENS / wn_median(observed, n_rounds));
     return WN_OK;
 }

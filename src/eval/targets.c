@@ -17,11 +17,14 @@ enum { LONG_TOKENS = 8192 };
 
 const struct wn_target_group *wn_target_groups(int *n) {
     static const struct wn_target_group groups[] = {
-        {"graft", "the grafted model against llama.cpp's own two attention paths", wn_target_graft},
-        {"memory", "KV bytes and resident memory after compression", wn_target_memory},
-        {"decode", "decode speed against llama.cpp", wn_target_decode},
-        {"prefill", "prefill speed against llama.cpp", wn_target_prefill},
-        {"quality", "KL of the policies against the full cache", wn_target_quality},
+        {"graft", "the grafted model against llama.cpp's own two attention paths", wn_target_graft,
+         false},
+        {"memory", "KV bytes and resident memory after compression", wn_target_memory, false},
+        {"decode", "decode speed against llama.cpp", wn_target_decode, false},
+        {"prefill", "prefill speed against llama.cpp", wn_target_prefill, false},
+        {"scoring", "cost of observing, scoring and selecting", wn_target_scoring, false},
+        {"quality", "KL of the policies against the full cache", wn_target_quality, false},
+        {"methods", "KL of every method at four budgets", wn_target_methods, true},
     };
     *n = sizeof groups / sizeof groups[0];
     return groups;

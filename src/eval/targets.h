@@ -46,6 +46,7 @@ struct wn_target_group {
     const char *name; /* "graft", "speed", ... : what --only takes */
     const char *summary;
     wn_status (*measure)(struct wn_targets *targets, struct wn_error *err);
+    bool only_named; /* figures without a promise: measured when asked for by name */
 };
 /* The groups in order, and their number. */
 const struct wn_target_group *wn_target_groups(int *n);
@@ -61,6 +62,8 @@ wn_status wn_target_graft(struct wn_targets *targets, struct wn_error *err);
 wn_status wn_target_decode(struct wn_targets *targets, struct wn_error *err);
 wn_status wn_target_prefill(struct wn_targets *targets, struct wn_error *err);
 wn_status wn_target_memory(struct wn_targets *targets, struct wn_error *err);
+wn_status wn_target_scoring(struct wn_targets *targets, struct wn_error *err);
+wn_status wn_target_methods(struct wn_targets *targets, struct wn_error *err);
 wn_status wn_target_quality(struct wn_targets *targets, struct wn_error *err);
 
 #endif

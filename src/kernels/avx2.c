@@ -23,6 +23,7 @@
 #include "kernels/vec_math.h"
 
 #include "kernels/rows.tmpl.h"
+#include "kernels/dots.tmpl.h"
 #include "kernels/tile.tmpl.h"
 
 #include "kernels/attend.tmpl.h"
@@ -43,6 +44,7 @@ const struct wn_kernels *wn_kernels_avx2(void) {
         .scratch_bytes = scratch_bytes,
         .observe = observe,
         .merge = merge,
+        .dots = dots,
         .row_norms = row_norms,
     };
     return &table;

@@ -30,6 +30,7 @@
 #include "kernels/vec_math.h"
 
 #include "kernels/rows.tmpl.h"
+#include "kernels/dots.tmpl.h"
 #include "kernels/tile.tmpl.h"
 
 #include "kernels/attend.tmpl.h"
@@ -52,6 +53,7 @@ const struct wn_kernels *wn_kernels_avx512(void) {
         .scratch_bytes = scratch_bytes,
         .observe = observe,
         .merge = merge,
+        .dots = dots,
         .row_norms = row_norms,
     };
     return &table;

@@ -2,7 +2,7 @@
 /*
  * Attention and scoring kernels behind one table, chosen at run time. The plain-C reference
  * accumulates in double; the x86 variants come from one template per operation (attend.tmpl.h,
- * observe.tmpl.h).
+ * observe.tmpl.h, dots.tmpl.h, rows.tmpl.h).
  *
  * Kernels never allocate, never fail on values (NaN in unused rows of a page is never read into a
  * result), and keep no state: scratch is passed in.
@@ -70,8 +70,8 @@ struct wn_partial {
 struct wn_observe_out {
     const float *lse;    /* [n_rows] log of the row's softmax denominator; -inf rows add nothing */
     const float *weight; /* [n_rows] >= 0 */
-    float *sum;          /* [n_group][sum_stride]; sum[g * sum_stride + i] belongs to entry i */
-    int64_t sum_stride;
+    float *sum; /* [n_group][sum_stride]; sum[g * sum_stride + i - sum_first] belongs to entry i */
+    int64_t sum_stride, sum_first;
 };
 
 /* Rows per call of attend and observe that scratch sizes are made for. */
@@ -100,6 +100,11 @@ struct wn_kernels {
      * entry gives zeros and the sink. */
     void (*merge)(int n_parts, const float *m, const float *l, size_t ml_stride, const float *acc,
                   size_t acc_stride, int v_dim, float sink, float *out, float *lse);
+
+    /* out[r * out_stride + c] = <x_r, y_c> for r < n_x, c < n_y; x [n_x][d], y [n_y][d] float, no
+     * alignment needed. Equal rows of y give equal results. */
+    void (*dots)(const float *x, int n_x, const float *y, int64_t n_y, int d, float *out,
+                 size_t out_stride);
 
     /* ||k_i||_2 and ||v_i||_2 of entries [first, last) into k_norm[i - first], v_norm[i - first];
      * either may be NULL. */

@@ -27,10 +27,12 @@ WN_INLINE vf add_probabilities(vf sum, const float *s, const float *bias, float 
     return vf_fma(vf_exp(x), vf_set1(weight), sum);
 }
 
-/* Adds a page's sums to those of its entries in [lo, hi). */
-static void add_page_sums(const struct page_span *span, const float *page_sum, float *sum) {
+/* Adds a page's sums of query head g to those of its entries in [lo, hi). */
+static void add_page_sums(const struct page_span *span, const float *page_sum,
+                          const struct wn_observe_out *out, int g) {
+    float *sum = out->sum + g * out->sum_stride;
     for (int e = span->lo; e < span->hi; e++) {
-        sum[span->first + e] += page_sum[e];
+        sum[span->first + e - out->sum_first] += page_sum[e];
     }
 }
 
@@ -66,7 +68,7 @@ static void observe_stream(const struct wn_kv *kv, int64_t first, int64_t last,
                              add_probabilities(sum, s + e, span.bias + e, w->lse[r], w->weight[r]));
                 }
             }
-            add_page_sums(&span, page_sum, out->sum + g * out->sum_stride);
+            add_page_sums(&span, page_sum, out, g);
         }
     }
 }
@@ -134,7 +136,7 @@ static void observe_tiles(const struct wn_kv *kv, int64_t first, int64_t last,
                 observe_panel(w, &span, w->head_first[g], w->head_first[g + 1], i_panel,
                               rows->softcap, page_sum + i_panel * PANEL);
             }
-            add_page_sums(&span, page_sum, out->sum + g * out->sum_stride);
+            add_page_sums(&span, page_sum, out, g);
         }
     }
 }

@@ -196,9 +196,10 @@ static void observe(const struct wn_kv *kv, int64_t first, int64_t last, const s
         for (int g = 0; g < rows->n_group; g++) {
             double sum[WN_PAGE_LEN] = {0};
             observe_page(layout, kv->pages[i_page], page_first, lo, hi, rows, g, out, &w.tile, sum);
-            float *dst = out->sum + g * out->sum_stride + page_first;
+            float *dst = out->sum + g * out->sum_stride;
             for (int e = lo; e < hi; e++) {
-                dst[e] = (float)((double)dst[e] + sum[e]);
+                float *total = &dst[page_first + e - out->sum_first];
+                *total = (float)((double)*total + sum[e]);
             }
         }
     }
@@ -236,6 +237,21 @@ static void merge(int n_parts, const float *m, const float *l, size_t ml_stride,
     }
     if (lse) {
         *lse = max == -INFINITY ? -INFINITY : (float)(max + log(denominator));
+    }
+}
+
+static void dots(const float *x, int n_x, const float *y, int64_t n_y, int d, float *out,
+                 size_t out_stride) {
+    for (int r = 0; r < n_x; r++) {
+        for (int64_t c = 0; c < n_y; c++) {
+            const float *row = x + (size_t)r * (size_t)d;
+            const float *column = y + (size_t)c * (size_t)d;
+            double sum = 0;
+            for (int i = 0; i < d; i++) {
+                sum += (double)row[i] * (double)column[i];
+            }
+            out[(size_t)r * out_stride + (size_t)c] = (float)sum;
+        }
     }
 }
 
@@ -277,6 +293,7 @@ const struct wn_kernels *wn_kernels_reference(void) {
         .scratch_bytes = scratch_bytes,
         .observe = observe,
         .merge = merge,
+        .dots = dots,
         .row_norms = row_norms,
     };
     return &table;

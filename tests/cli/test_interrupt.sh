@@ -71,4 +71,11 @@ unset WINNOW_CPU
 json 'd["interrupted"] is True'
 json '[a["stop"] for a in d["answers"]] == ["none", "none"]'
 json 'all(a["compression"] is None for a in d["answers"])'
+
+# An inspection that is stopped while it reads has nothing to show.
+export WINNOW_CPU=reference
+interrupted caught inspect -t 1 -f "$work/text"
+unset WINNOW_CPU
+says '^winnow: stopped on request after reading [0-9,]+ tokens$'
+[ -z "$out" ] || fail "figures of a text that was not read"
 finish

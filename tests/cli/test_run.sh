@@ -47,13 +47,46 @@ run 0 "${ask[@]}" --keep 1GiB -q
 [ "$out" = "$everything" ] || fail "a budget of bytes beyond the prompt changes the answer"
 
 # Every policy answers, from exactly as many entries as asked for where entries are not sampled.
-for policy in streaming snapkv h2o-mean min min-h; do
-    run 0 "${ask[@]}" --policy "$policy" --select topk --keep 48 --window 16 --json
+for policy in random streaming k-norm v-norm tova snapkv h2o h2o-h h2o-mean exposure min min-c min-h; do
+    run 0 "${ask[@]}" --policy "$policy" --select topk --keep 48 --window 16 -n 2 --json
     json 'd["answers"][0]["compression"]["kept_per_head_min"] == 48'
     json 'd["answers"][0]["compression"]["kept_per_head_max"] == 48'
     json 'd["answers"][0]["compression"]["entries_after"] == 48 * 90'
     json 'd["settings"]["policy"] == "'"$policy"'"'
 done
+# Other divisions of the budget keep as many entries in all, but not in each head.
+for budget in adaptive adaptive-model; do
+    run 0 "${ask[@]}" --policy h2o-mean --budget "$budget" --keep 48 --json -n 1
+    json 'd["answers"][0]["compression"]["entries_after"] == 48 * 90'
+    json 'd["answers"][0]["compression"]["kept_per_head_min"] < 48'
+    json 'd["answers"][0]["compression"]["kept_per_head_max"] > 48'
+    json 'd["settings"]["budget"] == "'"$budget"'"'
+done
+run 0 "${ask[@]}" --policy pyramidkv --window 8 --beta 4 --sink 0 --recent 0 --keep 48 --json -n 1
+json 'd["settings"]["budget"] == "pyramid"'
+json 'd["answers"][0]["compression"]["kept_per_head_min"] < 48'
+json 'd["answers"][0]["compression"]["kept_per_head_max"] > 48'
+run 0 "${ask[@]}" --budget global --keep 30% --json -n 1
+json 'd["answers"][0]["compression"]["kept_per_head_min"] !=
+      d["answers"][0]["compression"]["kept_per_head_max"]'
+
+# Merging takes up what would be dropped, and is said.
+run 0 "${ask[@]}" --policy h2o --keep 48 --merge 0.5 --json -n 1
+json 'd["answers"][0]["compression"]["entries_after"] == 48 * 90'
+json '0 < d["answers"][0]["compression"]["merged"] <=
+      d["answers"][0]["compression"]["entries_before"] - 48 * 90'
+json 'd["settings"]["merge"] == 0.5 and d["settings"]["merge_value"] == "mean"'
+run 0 "${ask[@]}" --policy h2o --keep 48 --merge 0.5 -n 1
+says '^policy .*, merge above 0.5 \(key keep, value mean\)$'
+says '^merged +[0-9,]+ evicted entries into kept ones$'
+run 0 "${ask[@]}" --policy h2o --keep 48 --json -n 1
+json 'd["answers"][0]["compression"]["merged"] == 0 and d["settings"]["merge"] is None'
+
+# Weights are for the model's three query heads per KV head.
+run 0 "${ask[@]}" --group 0.5,0.3,0.2 --json -n 1
+json 'd["settings"]["group_weights"] == [0.5, 0.3, 0.2]'
+refused 2 'number of query heads .*group weights' "${ask[@]}" --group 0.5,0.5
+
 # The same seed gives the same sample, another one a different sample.
 run 0 "${ask[@]}" --keep 30% --json
 first=$(sed '/econd/d; /resident/d' "$work/out")

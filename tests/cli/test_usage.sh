@@ -23,6 +23,17 @@ run 0 run --help
 run 0 run -h
 [ "$out" = "$run_help" ] || fail "help run and run -h differ"
 
+run 0 help inspect
+inspect_help=$out
+[[ $out == *"--queries N"* && $out == *"--keep AMOUNT"* && $out == *"winnow inspect -m"* ]] ||
+    fail "incomplete help"
+run 0 inspect --help
+[ "$out" = "$inspect_help" ] || fail "help inspect and inspect --help differ"
+# The flags of a compression are the same for both.
+compression=$(sed -n '/^Compression/,/^$/p; /^Fine points/,$p' <<<"$run_help")
+[ "$(sed -n '/^Compression/,/^$/p; /^Fine points/,$p' <<<"$inspect_help")" = "$compression" ] ||
+    fail "run and inspect explain compression differently"
+
 refused 2 'no subcommand'
 refused 2 'unknown subcommand rnu \(did you mean run\?\)' rnu
 refused 2 'unknown subcommand rnu \(did you mean run\?\)' help rnu
@@ -32,7 +43,7 @@ refused 2 'unknown flag --versoin' --versoin
 refused 2 'unknown flag --kepe \(did you mean --keep\?\)' run "${question[@]}" --kepe 20%
 refused 2 'unknown flag --kepe \(did you mean --keep\?\)' run "${question[@]}" --kepe=20%
 refused 2 'unknown policy .minh. \(did you mean min-h\?\)' run "${question[@]}" --policy minh
-refused 2 'unknown policy .bogus. \(choose from full, streaming' run "${question[@]}" --policy bogus
+refused 2 'unknown policy .bogus. \(choose from full, random, streaming' run "${question[@]}" --policy bogus
 refused 2 'unknown select .smaple. \(did you mean sample\?\)' run "${question[@]}" --select smaple
 refused 2 'unexpected word .stray.' run "${question[@]}" stray
 refused 2 '--keep needs a value' run "${question[@]}" --keep
@@ -50,6 +61,12 @@ refused 2 "--threads '0' is refused \(out of range; give auto or 1 to 256\)" \
 refused 2 "--predict '5x' is refused \(not a whole number" run "${question[@]}" -n 5x
 refused 2 "--batch-size '16' is refused .*32 to 4096" run "${question[@]}" -b 16
 refused 2 "--ubatch-size '16' is refused .*32 to 4096" run "${question[@]}" -ub 16
+refused 2 "--window '0' is refused \(out of range; give all or 1 to" run "${question[@]}" --window 0
+refused 2 '--window: snapkv ' run "${question[@]}" --policy snapkv --window all
+refused 2 '--group: the weights sum to 0.9' run "${question[@]}" --group 0.5,0.4
+refused 2 "--group is refused \('0.5,x' is neither" run "${question[@]}" --group 0.5,x
+refused 2 "--merge '1.5' is refused .*-1 to 1" run "${question[@]}" --merge 1.5
+refused 2 'unknown budget .heda. \(did you mean head\?\)' run "${question[@]}" --budget heda
 refused 2 '--kernel: 4 is not an odd number' run "${question[@]}" --policy snapkv --kernel 4
 refused 2 'no document and no question; give -f FILE, -p TEXT or both' run -m "$missing"
 refused 2 'standard input is named 2 times' run -m "$missing" -f - -p -
@@ -61,8 +78,13 @@ WINNOW_MODEL='' refused 2 'neither -m nor WINNOW_MODEL names one; give a GGUF fi
 refused 2 'unknown flag --verison .did you mean --version' --verison
 refused 2 "--ctx-size '2147483647' is refused .*1073741823" run "${question[@]}" -c 2147483647
 
+refused 2 "--plot 'a.jpg' is refused .*end it in .svg or .png" inspect "${question[@]}" --plot a.jpg
+refused 2 "--queries '0' is refused .*1 to 4096" inspect "${question[@]}" --queries 0
+refused 2 'unknown flag --compare' inspect "${question[@]}" --compare
+refused 2 'no document and no question' inspect -m "$missing"
+
 # An output that cannot be written is a failure, whatever was asked for.
-for words in --help --version "run --help"; do
+for words in --help --version "run --help" "inspect --help"; do
     last_command="$words >/dev/full"
     # shellcheck disable=SC2086 # several words
     "$WINNOW_BIN" $words >/dev/full 2>"$work/err" && fail "exit status 0 although nothing was written"
@@ -73,5 +95,6 @@ done
 for keep in 20% 100% 0.5% 512 64MiB 64MB 1.5GiB; do
     refused 1 'cannot use the model /nonexistent/model.gguf' run "${question[@]}" --keep "$keep"
 done
+refused 1 'cannot use the model' inspect "${question[@]}" --merge -1 --plot a.SVG
 refused 1 'cannot use the model' run "${question[@]}" --tau inf --select sample -n -1 -ub 64
 finish

@@ -295,6 +295,38 @@ static void print_product(const struct wn_kernels *kernels, int dim, int n_token
     bench_free(&b);
 }
 
+struct dots_bench {
+    const struct wn_kernels *kernels;
+    int n_x, d;
+    int64_t n_y;
+    const float *x, *y;
+    float *out;
+};
+
+static void run_dots(void *arg) {
+    const struct dots_bench *b = arg;
+    b->kernels->dots(b->x, b->n_x, b->y, b->n_y, b->d, b->out, (size_t)b->n_y);
+}
+
+/* As merging calls it: a block of evicted keys against a tile of kept ones. */
+static void print_dots(const struct wn_kernels *kernels, int d, double peak) {
+    struct dots_bench b = {.kernels = kernels, .n_x = 64, .d = d, .n_y = 512};
+    float *rows = allocate((size_t)(b.n_x + b.n_y) * (size_t)d * sizeof *rows);
+    uint64_t state = 3;
+    for (int64_t i = 0; i < (b.n_x + b.n_y) * d; i++) {
+        rows[i] = uniform(&state);
+    }
+    b.x = rows;
+    b.y = rows + b.n_x * d;
+    b.out = allocate((size_t)b.n_x * (size_t)b.n_y * sizeof *b.out);
+    const double gflop = 2e-9 * b.n_x * (double)b.n_y * d;
+    const double dots = gflop / (median_ms(run_dots, &b) * 1e-3);
+    printf("dots     d=%-3d      %3d x %d rows            %6.1f GFLOP/s of %5.1f peak   %3.0f %%\n",
+           d, b.n_x, (int)b.n_y, dots, peak, 100 * dots / peak);
+    free(rows);
+    free(b.out);
+}
+
 int main(int argc, char **argv) {
     const struct wn_kernels *kernels = wn_kernels_choose(argc > 1 ? argv[1] : NULL);
     if (!kernels) {
@@ -310,5 +342,7 @@ int main(int argc, char **argv) {
     print_product(kernels, 64, 512, 3, peak);
     print_product(kernels, 64, 32, 3, peak);
     print_product(kernels, 128, 128, 4, peak);
+    print_dots(kernels, 64, peak);
+    print_dots(kernels, 128, peak);
     return 0;
 }

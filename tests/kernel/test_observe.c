@@ -39,6 +39,26 @@ static void oracle_sums(const struct kernel_data *d, float *lse, double *expecte
     }
 }
 
+/* Sums that hold the columns [first, last) alone are those of the whole rows, bit for bit. */
+static void check_narrow_sums(const struct wn_kernels *table, const struct kernel_data *d,
+                              const float *lse, const float *weight, const float *whole,
+                              void *scratch) {
+    const int64_t width = d->c.last > d->c.first ? d->c.last - d->c.first : 0;
+    const size_t n_sum = (size_t)d->c.n_group * (size_t)width;
+    struct guarded sum = guarded_alloc(n_sum * sizeof(float), sizeof(float));
+    float *got = sum.data;
+    for (size_t i = 0; i < n_sum; i++) {
+        got[i] = start;
+    }
+    const struct wn_observe_out out = {lse, weight, got, width, d->c.first};
+    table->observe(&d->kv, d->c.first, d->c.last, &d->rows, &out, scratch);
+    for (int g = 0; g < d->c.n_group; g++) {
+        assert_memory_equal(got + g * width, whole + g * d->c.n_entries + d->c.first,
+                            (size_t)width * sizeof *got);
+    }
+    guarded_free(&sum);
+}
+
 static void check_case(const struct kernel_case *c) {
     const struct wn_kernels *tables[MAX_VARIANTS];
     const int n_tables = kernel_variants(tables);
@@ -59,7 +79,7 @@ static void check_case(const struct kernel_case *c) {
         for (size_t i = 0; i < n_sum; i++) {
             got[i] = start;
         }
-        const struct wn_observe_out out = {lse, weight, got, c->n_entries};
+        const struct wn_observe_out out = {lse, weight, got, c->n_entries, 0};
         tables[t]->observe(&d->kv, c->first, c->last, &d->rows, &out, scratch.data);
         for (size_t i = 0; i < n_sum; i++) {
             if (!(fabs((double)got[i] - expected[i]) <= tolerance[i])) {
@@ -67,6 +87,7 @@ static void check_case(const struct kernel_case *c) {
                          (int)i, (double)got[i], expected[i], tolerance[i]);
             }
         }
+        check_narrow_sums(tables[t], d, lse, weight, got, scratch.data);
         guarded_free(&scratch);
         guarded_free(&sum);
     }
@@ -159,7 +180,7 @@ static void probe(const struct wn_kernels *table, const float *x, const float *b
     }
     memset(sum, 0, N_PROBE * sizeof *sum);
     struct guarded scratch = kernel_scratch(table, d);
-    const struct wn_observe_out out = {lse, weight, sum, N_PROBE};
+    const struct wn_observe_out out = {lse, weight, sum, N_PROBE, 0};
     table->observe(&d->kv, 0, N_PROBE, &d->rows, &out, scratch.data);
     guarded_free(&scratch);
     free(lse);

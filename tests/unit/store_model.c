@@ -113,13 +113,15 @@ void model_assert_same(const struct wn_store *store, const struct model *model) 
 bool model_retain_random(struct wn_store *store, struct model *model, int layer, int head) {
     static int32_t idx[MAX_ENTRIES];
     static float b[MAX_ENTRIES];
-    static float value[MAX_ENTRIES * MAX_DIM];
+    static float key[MAX_ENTRIES * MAX_DIM], value[MAX_ENTRIES * MAX_DIM];
     static struct entry kept[MAX_ENTRIES];
     int h = model_head_index(layer, head);
+    int k_dim = wn_store_shape(store, layer)->layout.k_dim;
     int v_dim = wn_store_shape(store, layer)->layout.v_dim;
     uint32_t percent = model_random_below(5) == 0 ? 100 : model_random_below(101);
     uint32_t n_first = model_random_below(2) * model_random_below(200);
     bool with_b = model_random_below(3) == 0, with_value = model_random_below(4) == 0;
+    bool with_key = model_random_below(4) == 0;
     int64_t n = 0;
     for (int64_t i = 0; i < model->n[h]; i++) {
         if (i < n_first || model_random_below(100) < percent) {
@@ -133,11 +135,21 @@ bool model_retain_random(struct wn_store *store, struct model *model, int layer,
                 value[n * v_dim + d] = (float)model_random_below(4000) / 1000.0f - 2.0f;
                 kept[n].v[d] = wn_f32_to_f16(value[n * v_dim + d]);
             }
+            for (int d = 0; with_key && d < k_dim; d++) {
+                key[n * k_dim + d] = (float)model_random_below(4000) / 1000.0f - 2.0f;
+                kept[n].k[d] = wn_f32_to_f16(key[n * k_dim + d]);
+            }
             n++;
         }
     }
-    wn_status status = wn_store_retain(store, layer, head, idx, n, with_b ? b : NULL,
-                                       with_value ? value : NULL, &kernels);
+    const struct wn_retained retained = {
+        .idx = idx,
+        .n_kept = n,
+        .log_weight = with_b ? b : NULL,
+        .key = with_key ? key : NULL,
+        .value = with_value ? value : NULL,
+    };
+    wn_status status = wn_store_retain(store, layer, head, &retained, &kernels);
     if (status != WN_OK) {
         assert_int_equal(status, WN_E_MEMORY);
         return false;

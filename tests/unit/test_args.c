@@ -10,11 +10,18 @@
 #include <math.h>
 #include <string.h>
 
+/* A part that other tables could share: here it stands between the rows of the others. */
+struct shared {
+    int64_t unused, count;
+    bool shared_switch;
+};
+
 struct options {
     bool loud;
     const char *name;
+    struct shared shared;
     struct wn_flag_texts texts;
-    int64_t count, depth;
+    int64_t depth;
     double heat, share;
     int colour;
     char parsed[16];
@@ -34,7 +41,7 @@ static wn_status parse_even(const char *text, void *field, struct wn_error *err)
 }
 
 #define FIELD(name) .offset = offsetof(struct options, name)
-static const struct wn_flag flags[] = {
+static const struct wn_flag first_rows[] = {
     {.name = "name",
      .short_name = "m",
      .value = "FILE",
@@ -49,16 +56,27 @@ static const struct wn_flag flags[] = {
      .kind = WN_FLAG_TEXTS,
      FIELD(texts),
      .help = "Texts."},
+};
+
+static const struct wn_flag shared_rows[] = {
     {.name = "count",
      .short_name = "n",
      .value = "N",
      .section = "Second",
      .kind = WN_FLAG_INTEGER,
-     FIELD(count),
+     .offset = offsetof(struct shared, count),
      .min = -1,
      .max = 100,
      .preset = "7",
      .help = "A count."},
+    {.name = "shared-switch",
+     .section = "Second",
+     .kind = WN_FLAG_SWITCH,
+     .offset = offsetof(struct shared, shared_switch),
+     .help = "A switch."},
+};
+
+static const struct wn_flag rest_rows[] = {
     {.name = "depth",
      .short_name = "ub",
      .value = "N",
@@ -114,13 +132,20 @@ static const struct wn_flag flags[] = {
      .help = "A switch with a help text long enough that it does not fit into a single line of "
              "the output."},
 };
-enum { N_FLAGS = sizeof flags / sizeof flags[0] };
 
-static const struct wn_flag_table table = {
-    .command = "test", .usage = "[flags]", .about = "About.\n", .flags = flags, .n_flags = N_FLAGS};
+static const struct wn_flag_part parts[] = {
+    {first_rows, sizeof first_rows / sizeof first_rows[0], 0},
+    WN_FLAG_PART(shared_rows, struct options, shared),
+    {rest_rows, sizeof rest_rows / sizeof rest_rows[0], 0},
+};
+static const struct wn_flag_table table = {.command = "test",
+                                           .usage = "[flags]",
+                                           .about = "About.\n",
+                                           .parts = parts,
+                                           .n_parts = sizeof parts / sizeof parts[0]};
 
 static struct options options;
-static bool given[N_FLAGS];
+static struct wn_flags_given given;
 static struct wn_error err;
 
 /* Parses "test" and the words up to NULL. */
@@ -139,7 +164,7 @@ static wn_status parse(const char *first, ...) {
     va_end(list);
     memset(&options, 0, sizeof options);
     memset(&err, 0, sizeof err);
-    wn_status status = wn_args_parse(&table, argc, argv, &options, given, &err);
+    wn_status status = wn_args_parse(&table, argc, argv, &options, &given, &err);
     /* Texts point into argv, which ends here; the tests that read them look at the numbers of texts
      * only. */
     return status;
@@ -156,35 +181,56 @@ static void defaults(void **state) {
     assert_false(options.loud);
     assert_null(options.name);
     assert_int_equal(options.texts.n, 0);
-    assert_int_equal(options.count, 7);
+    assert_int_equal(options.shared.count, 7);
     assert_int_equal(options.depth, -5);
     assert_true(options.heat == 1 && options.share == 0.5);
     assert_int_equal(options.colour, 1);
     assert_string_equal(options.parsed, "ab");
-    for (int i = 0; i < N_FLAGS; i++) {
-        assert_false(given[i]);
+    for (int i = 0; i < wn_args_count(&table); i++) {
+        assert_false(given.row[i]);
     }
 }
 
 static void forms_of_a_flag(void **state) {
     (void)state;
     assert_int_equal(parse("--count", "5", NULL), WN_OK);
-    assert_int_equal(options.count, 5);
+    assert_int_equal(options.shared.count, 5);
     assert_int_equal(parse("--count=5", NULL), WN_OK);
-    assert_int_equal(options.count, 5);
+    assert_int_equal(options.shared.count, 5);
     assert_int_equal(parse("-n", "-1", NULL), WN_OK);
-    assert_int_equal(options.count, -1);
+    assert_int_equal(options.shared.count, -1);
     assert_int_equal(parse("-ub", "12", "-l", NULL), WN_OK);
     assert_int_equal(options.depth, 12);
     assert_true(options.loud);
-    assert_true(given[wn_args_find(&table, "depth")]);
-    assert_false(given[wn_args_find(&table, "count")]);
+    assert_true(wn_args_was_given(&table, &given, "depth"));
+    assert_false(wn_args_was_given(&table, &given, "count"));
     assert_int_equal(parse("--count", "5", "--count", "6", NULL), WN_OK);
-    assert_int_equal(options.count, 6);
+    assert_int_equal(options.shared.count, 6);
     assert_int_equal(parse("-p", "a", "--text=b=c", "-p", "-", NULL), WN_OK);
     assert_int_equal(options.texts.n, 3);
     assert_int_equal(parse("--name=", NULL), WN_OK);
     assert_non_null(options.name);
+}
+
+/* Rows are counted through the parts, and each part's fields stand where its struct does. */
+static void parts_are_one_table(void **state) {
+    (void)state;
+    assert_int_equal(wn_args_count(&table), 10);
+    assert_int_equal(wn_args_find(&table, "name"), 0);
+    assert_int_equal(wn_args_find(&table, "count"), 2);
+    assert_int_equal(wn_args_find(&table, "depth"), 4);
+    assert_int_equal(wn_args_find(&table, "loud"), 9);
+    assert_int_equal(wn_args_find(&table, "other"), -1);
+    assert_int_equal(parse("--shared-switch", "--count=9", "--depth=8", NULL), WN_OK);
+    assert_true(options.shared.shared_switch);
+    assert_int_equal(options.shared.count, 9);
+    assert_int_equal(options.shared.unused, 0);
+    assert_int_equal(options.depth, 8);
+    assert_true(wn_args_was_given(&table, &given, "shared-switch"));
+    assert_true(wn_args_was_given(&table, &given, "count"));
+    assert_false(wn_args_was_given(&table, &given, "loud"));
+    assert_int_equal(parse("--shared-swich", NULL), WN_E_ARG);
+    assert_non_null(strstr(err.message, "did you mean --shared-switch?"));
 }
 
 static void values(void **state) {
@@ -285,10 +331,10 @@ static void lists_are_bounded(void **state) {
         argv[2 * i + 2] = text;
     }
     memset(&options, 0, sizeof options);
-    assert_int_equal(wn_args_parse(&table, 2 * WN_FLAG_TEXTS_MAX + 1, argv, &options, given, &err),
+    assert_int_equal(wn_args_parse(&table, 2 * WN_FLAG_TEXTS_MAX + 1, argv, &options, &given, &err),
                      WN_OK);
     memset(&options, 0, sizeof options);
-    assert_int_equal(wn_args_parse(&table, 2 * WN_FLAG_TEXTS_MAX + 3, argv, &options, given, &err),
+    assert_int_equal(wn_args_parse(&table, 2 * WN_FLAG_TEXTS_MAX + 3, argv, &options, &given, &err),
                      WN_E_ARG);
     assert_int_equal(options.texts.n, WN_FLAG_TEXTS_MAX);
 }
@@ -309,6 +355,7 @@ static void help_text(void **state) {
               "  -p, --text TEXT          Texts.\n"
               "\nSecond\n"
               "  -n, --count N            A count. (-1 to 100; default 7)\n"
+              "      --shared-switch      A switch.\n"
               "  -ub, --depth N           A depth. (auto or 1 to 4294967295; default auto)\n"
               "      --heat X             Heat. (above 0, or inf; default 1)\n"
               "      --share X            A share. (0 to 1; default 0.5)\n"
@@ -323,6 +370,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(defaults),
         cmocka_unit_test(forms_of_a_flag),
+        cmocka_unit_test(parts_are_one_table),
         cmocka_unit_test(values),
         cmocka_unit_test(integers_are_strict),
         cmocka_unit_test(numbers_are_strict),

@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "winnow_core.h"
+#include "core/budget.h"
 
 #include <math.h>
 #include <string.h>
@@ -107,13 +107,24 @@ static void snapkv_protects_its_window_as_far_as_it_fits(void **state) {
     check_protect(&policy, &head, 300, 4, 100);
 }
 
+static void tova_protects_the_last_entry(void **state) {
+    (void)state;
+    struct wn_policy policy = policy_of(WN_SCORE_TOVA);
+    policy.sink = 0;
+    policy.recent = 0;
+    const struct wn_head_view head = {.n_entries = 600, .n_tokens = 600, .n_group = 1};
+    check_protect(&policy, &head, 300, 0, 1);
+    check_protect(&policy, &head, 1, 0, 1);
+}
+
 static int64_t share_of(int64_t n, double share) {
     struct wn_policy policy = policy_of(WN_SCORE_MIN_H);
     policy.keep.share = share;
     const struct wn_head_view head = {.n_entries = n, .n_tokens = n, .n_group = 1};
-    int64_t k;
-    assert_int_equal(wn_budget_heads(&policy, &head, NULL, NULL, 1, &k, NULL), WN_OK);
-    return k;
+    struct wn_head_budget budget;
+    assert_int_equal(wn_budget_heads(&policy, &head, NULL, NULL, 1, &budget, NULL), WN_OK);
+    assert_int_equal(budget.n_draws, 0);
+    return budget.k;
 }
 
 static void shares_round_down_to_at_least_one(void **state) {
@@ -143,31 +154,39 @@ static void token_budgets_and_full(void **state) {
     (void)state;
     struct wn_policy policy = policy_of(WN_SCORE_MIN_H);
     policy.keep = (struct wn_keep){.kind = WN_KEEP_TOKENS, .tokens = 50};
-    const struct wn_head_view heads[] = {{.n_entries = 100},
-                                         {.n_entries = 50},
-                                         {.n_entries = 0},
-                                         {.n_entries = 51},
-                                         {.n_entries = 3}};
-    int64_t k[5];
-    assert_int_equal(wn_budget_heads(&policy, heads, NULL, NULL, 5, k, NULL), WN_OK);
+    const struct wn_head_view heads[] = {{.n_entries = 100, .n_tokens = 100},
+                                         {.n_entries = 50, .n_tokens = 100},
+                                         {.n_entries = 0, .n_tokens = 100},
+                                         {.n_entries = 51, .n_tokens = 100},
+                                         {.n_entries = 3, .n_tokens = 100}};
+    struct wn_head_budget budget[5];
+    assert_int_equal(wn_budget_heads(&policy, heads, NULL, NULL, 5, budget, NULL), WN_OK);
     const int64_t expected[] = {50, 50, 0, 50, 3};
-    assert_memory_equal(k, expected, sizeof expected);
+    for (int h = 0; h < 5; h++) {
+        assert_int_equal(budget[h].k, expected[h]);
+    }
 
     policy.score = WN_SCORE_FULL;
-    assert_int_equal(wn_budget_heads(&policy, heads, NULL, NULL, 5, k, NULL), WN_OK);
-    for (int h = 0; h < 5; h++) {
-        assert_int_equal(k[h], heads[h].n_entries);
+    for (int division = 0; division < WN_BUDGET_COUNT; division++) {
+        policy.budget = (enum wn_budget)division;
+        assert_int_equal(wn_budget_heads(&policy, heads, NULL, NULL, 5, budget, NULL), WN_OK);
+        for (int h = 0; h < 5; h++) {
+            assert_int_equal(budget[h].k, heads[h].n_entries);
+        }
     }
+    assert_int_equal(wn_budget_heads(&policy, heads, NULL, NULL, 0, NULL, NULL), WN_OK);
 }
 
 static void byte_budgets_are_never_exceeded(void **state) {
     (void)state;
     struct wn_policy policy = policy_of(WN_SCORE_MIN_H);
-    const struct wn_head_view heads[] = {{.n_entries = 100}, {.n_entries = 100},
-                                         {.n_entries = 7},   {.n_entries = 0},
-                                         {.n_entries = 1},   {.n_entries = 313}};
+    const int64_t length[] = {100, 100, 7, 0, 1, 313};
     const int64_t entry_bytes[] = {264, 264, 136, 136, 520, 100};
     enum { N = 6 };
+    struct wn_head_view heads[N];
+    for (int h = 0; h < N; h++) {
+        heads[h] = (struct wn_head_view){.n_entries = length[h], .n_tokens = 1000};
+    }
     int64_t all = 0, one_each = 0;
     for (int h = 0; h < N; h++) {
         all += heads[h].n_entries * entry_bytes[h];
@@ -176,14 +195,16 @@ static void byte_budgets_are_never_exceeded(void **state) {
     int64_t previous[N] = {0};
     for (int64_t bytes = one_each; bytes <= all + 100; bytes += 13) {
         policy.keep = (struct wn_keep){.kind = WN_KEEP_BYTES, .bytes = bytes};
-        int64_t k[N];
-        assert_int_equal(wn_budget_heads(&policy, heads, NULL, entry_bytes, N, k, NULL), WN_OK);
+        struct wn_head_budget budget[N];
+        assert_int_equal(wn_budget_heads(&policy, heads, NULL, entry_bytes, N, budget, NULL),
+                         WN_OK);
         int64_t used = 0, largest_entry = 0;
         for (int h = 0; h < N; h++) {
-            assert_true(k[h] >= (heads[h].n_entries > 0) && k[h] <= heads[h].n_entries);
-            assert_true(k[h] >= previous[h]);
-            previous[h] = k[h];
-            used += k[h] * entry_bytes[h];
+            const int64_t k = budget[h].k;
+            assert_true(k >= (heads[h].n_entries > 0) && k <= heads[h].n_entries);
+            assert_true(k >= previous[h]);
+            previous[h] = k;
+            used += k * entry_bytes[h];
             largest_entry += entry_bytes[h];
         }
         assert_true(used <= bytes);
@@ -191,95 +212,81 @@ static void byte_budgets_are_never_exceeded(void **state) {
     }
 
     /* Half of 1e13 bytes less one byte: a share whose rounding would keep one entry too many. */
-    const struct wn_head_view large = {.n_entries = 1000000001};
+    const struct wn_head_view large = {.n_entries = 1000000001, .n_tokens = 1000000001};
     const int64_t large_bytes = 10000;
-    int64_t k_large;
+    struct wn_head_budget budget_large;
     policy.keep.bytes = large_bytes * 500000001 - 1;
-    assert_int_equal(wn_budget_heads(&policy, &large, NULL, &large_bytes, 1, &k_large, NULL),
+    assert_int_equal(wn_budget_heads(&policy, &large, NULL, &large_bytes, 1, &budget_large, NULL),
                      WN_OK);
-    assert_int_equal(k_large, 500000000);
+    assert_int_equal(budget_large.k, 500000000);
 
-    int64_t k[N] = {-5};
+    struct wn_head_budget budget[N] = {{.k = -5}};
     struct wn_error err;
     policy.keep.bytes = one_each - 1;
-    assert_int_equal(wn_budget_heads(&policy, heads, NULL, entry_bytes, N, k, &err), WN_E_BUDGET);
+    assert_int_equal(wn_budget_heads(&policy, heads, NULL, entry_bytes, N, budget, &err),
+                     WN_E_BUDGET);
     assert_non_null(strstr(err.message, "1283"));
-    assert_int_equal(k[0], -5);
-    assert_int_equal(wn_budget_heads(&policy, heads, NULL, NULL, N, k, &err), WN_E_ARG);
+    assert_int_equal(budget[0].k, -5);
+    assert_int_equal(wn_budget_heads(&policy, heads, NULL, NULL, N, budget, &err), WN_E_ARG);
     const int64_t no_bytes[N] = {264, 0, 1, 1, 1, 1};
-    assert_int_equal(wn_budget_heads(&policy, heads, NULL, no_bytes, N, k, &err), WN_E_ARG);
+    assert_int_equal(wn_budget_heads(&policy, heads, NULL, no_bytes, N, budget, &err), WN_E_ARG);
     const int64_t huge[N] = {INT64_MAX, 1, 1, 1, 1, 1};
-    assert_int_equal(wn_budget_heads(&policy, heads, NULL, huge, N, k, &err), WN_E_ARG);
+    assert_int_equal(wn_budget_heads(&policy, heads, NULL, huge, N, budget, &err), WN_E_ARG);
 }
 
-static void expected_distinct(void **state) {
+static void trimming_lowers_the_largest(void **state) {
     (void)state;
-    const double pi[] = {0.5, 0.25, 0.25, 0.0};
-    assert_true(wn_expected_distinct(pi, 4, 0.0) == 0.0);
-    assert_true(fabs(wn_expected_distinct(pi, 4, 1.0) - 1.0) < 1e-15);
-    assert_true(fabs(wn_expected_distinct(pi, 4, 2.0) - (0.75 + 2 * 0.4375)) < 1e-15);
-    assert_true(wn_expected_distinct(pi, 4, 1e12) == 3.0);
-    const double sure[] = {1.0, 0.0};
-    assert_true(wn_expected_distinct(sure, 2, 0.0) == 0.0);
-    assert_true(wn_expected_distinct(sure, 2, 5.0) == 1.0);
-    /* 1 - (1 - pi)^m would lose all digits here. */
-    const double tiny[] = {1e-20};
-    assert_true(fabs(wn_expected_distinct(tiny, 1, 1e12) - 1e-8) < 1e-16);
-}
-
-/* Geometric, heavy-tailed and uniform proposals. */
-static void make_proposal(int kind, double *pi, int n) {
-    double total = 0.0;
-    for (int i = 0; i < n; i++) {
-        pi[i] = kind == 0 ? pow(0.9, i) : kind == 1 ? 1.0 / ((i + 1.0) * (i + 1.0)) : 1.0;
-        total += pi[i];
-    }
-    for (int i = 0; i < n; i++) {
-        pi[i] /= total;
-    }
-}
-
-static void draws_are_the_nearest_integer(void **state) {
-    (void)state;
-    enum { N = 120 };
-    for (int kind = 0; kind < 3; kind++) {
-        double pi[N];
-        make_proposal(kind, pi, N);
-        for (int k = 1; k < N; k++) {
-            const int64_t m = wn_draws_for_distinct(pi, N, k);
-            if (m == 1000000000000) {
-                assert_true(fabs(wn_expected_distinct(pi, N, 1e12) - k) <= 0.5);
-                continue;
-            }
-            assert_true(m >= k);
-            /* The root lies within half a draw, but for the rounding of E[J] near saturation. */
-            const double slack = 1e-11;
-            const double margin = 0.5 + 1e-9 * (double)m;
-            assert_true(wn_expected_distinct(pi, N, (double)m - margin) <= k + slack);
-            assert_true(wn_expected_distinct(pi, N, (double)m + margin) >= k - slack);
+    enum { N = 5 };
+    const struct wn_head_view heads[N] = {{.n_entries = 100},
+                                          {.n_entries = 100},
+                                          {.n_entries = 100},
+                                          {.n_entries = 100},
+                                          {.n_entries = 100}};
+    const int64_t cost[N] = {3, 2, 2, 1, 5};
+    const int64_t k[N] = {50, 9, 70, 60, 1}; /* they cost 373 */
+    /* The fourth head protects 20 entries. */
+    const struct {
+        int64_t limit, left[N];
+    } cases[] = {
+        {373, {50, 9, 70, 60, 1}}, {372, {50, 9, 69, 60, 1}}, {343, {50, 9, 57, 56, 1}},
+        {138, {19, 9, 19, 20, 1}}, {132, {18, 9, 17, 20, 1}}, {128, {17, 9, 17, 20, 1}},
+        {32, {1, 1, 1, 20, 1}},
+    };
+    for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
+        struct wn_head_budget budget[N];
+        for (int h = 0; h < N; h++) {
+            budget[h] = (struct wn_head_budget){.k = k[h], .protect.n_first = h == 3 ? 20 : 0};
+        }
+        wn_budget_trim(heads, cost, N, cases[c].limit, budget);
+        for (int h = 0; h < N; h++) {
+            assert_int_equal(budget[h].k, cases[c].left[h]);
         }
     }
 }
 
-static void draws_at_the_limits(void **state) {
+static void protection_comes_with_the_budget(void **state) {
     (void)state;
-    const double uniform[] = {0.25, 0.25, 0.25, 0.25};
-    assert_int_equal(wn_draws_for_distinct(uniform, 4, 0.0), 0);
-    assert_int_equal(wn_draws_for_distinct(uniform, 4, -1.0), 0);
-    assert_int_equal(wn_draws_for_distinct(uniform, 4, NAN), 0);
-    assert_int_equal(wn_draws_for_distinct(uniform, 4, 1.0), 1);
-    assert_int_equal(wn_draws_for_distinct_bisect(uniform, 4, 0.0), 0);
-    /* All of the support: enough draws to miss none, in double precision. */
-    const int64_t m = wn_draws_for_distinct(uniform, 4, 4.0);
-    assert_true(m > 100 && m < 200);
-    assert_true(wn_expected_distinct(uniform, 4, (double)m + 1.0) == 4.0);
-    /* More than the support. */
-    assert_true(wn_draws_for_distinct(uniform, 4, 4.5) == 1000000000000);
-    assert_int_equal(wn_draws_for_distinct(uniform, 4, 4.51), -1);
-    const double one[] = {1.0};
-    assert_int_equal(wn_draws_for_distinct(one, 1, 1.0), 1);
-    const double skewed[] = {1.0 - 3e-13, 1e-13, 1e-13, 1e-13};
-    assert_int_equal(wn_draws_for_distinct(skewed, 4, 3.0), -1);
+    struct wn_policy policy = policy_of(WN_SCORE_MIN_H);
+    const struct wn_head_view heads[] = {{.n_entries = 1000, .n_tokens = 1000},
+                                         {.n_entries = 40, .n_tokens = 1000, .head = 1}};
+    struct wn_head_budget budget[2];
+    assert_int_equal(wn_budget_heads(&policy, heads, NULL, NULL, 2, budget, NULL), WN_OK);
+    assert_int_equal(budget[0].protect.n_first, 4);
+    assert_int_equal(budget[0].protect.n_last, 32);
+    assert_int_equal(budget[1].k, 8);
+    assert_int_equal(budget[1].protect.n_first, 2);
+    /* Positions 0 .. 39 of a text of 1000 tokens: none is recent. */
+    assert_int_equal(budget[1].protect.n_last, 0);
+
+    policy.sink = 9;
+    policy.recent = 0;
+    struct wn_error err;
+    budget[0].k = -5;
+    assert_int_equal(wn_budget_heads(&policy, heads, NULL, NULL, 2, budget, &err), WN_E_BUDGET);
+    assert_non_null(strstr(err.message, "head 1 may keep 8 entries, but sink 9"));
+    assert_int_equal(budget[0].k, -5);
+    policy.score = WN_SCORE_COUNT;
+    assert_int_equal(wn_budget_heads(&policy, heads, NULL, NULL, 2, budget, &err), WN_E_ARG);
 }
 
 int main(void) {
@@ -289,12 +296,12 @@ int main(void) {
         cmocka_unit_test(one_explicit_number_limits_the_automatic_one),
         cmocka_unit_test(protection_above_the_budget_is_refused),
         cmocka_unit_test(snapkv_protects_its_window_as_far_as_it_fits),
+        cmocka_unit_test(tova_protects_the_last_entry),
         cmocka_unit_test(shares_round_down_to_at_least_one),
         cmocka_unit_test(token_budgets_and_full),
         cmocka_unit_test(byte_budgets_are_never_exceeded),
-        cmocka_unit_test(expected_distinct),
-        cmocka_unit_test(draws_are_the_nearest_integer),
-        cmocka_unit_test(draws_at_the_limits),
+        cmocka_unit_test(trimming_lowers_the_largest),
+        cmocka_unit_test(protection_comes_with_the_budget),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

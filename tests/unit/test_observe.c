@@ -32,9 +32,21 @@ static void what_each_score_observes(void **state) {
         enum wn_observe observe;
         int window;
     } expected[WN_SCORE_COUNT] = {
-        {WN_SCORE_FULL, WN_OBSERVE_NONE, 0},      {WN_SCORE_STREAMING, WN_OBSERVE_NONE, 0},
-        {WN_SCORE_SNAPKV, WN_OBSERVE_WINDOW, 20}, {WN_SCORE_H2O_MEAN, WN_OBSERVE_ALL, 0},
-        {WN_SCORE_MIN, WN_OBSERVE_WINDOW, 1},     {WN_SCORE_MIN_H, WN_OBSERVE_ALL, 0},
+        {WN_SCORE_FULL, WN_OBSERVE_NONE, 0},
+        {WN_SCORE_RANDOM, WN_OBSERVE_NONE, 0},
+        {WN_SCORE_STREAMING, WN_OBSERVE_NONE, 0},
+        {WN_SCORE_K_NORM, WN_OBSERVE_NONE, 0},
+        {WN_SCORE_V_NORM, WN_OBSERVE_NONE, 0},
+        {WN_SCORE_TOVA, WN_OBSERVE_WINDOW, 1},
+        {WN_SCORE_SNAPKV, WN_OBSERVE_WINDOW, 20},
+        {WN_SCORE_PYRAMIDKV, WN_OBSERVE_WINDOW, 20},
+        {WN_SCORE_H2O, WN_OBSERVE_WINDOW, 20},
+        {WN_SCORE_H2O_H, WN_OBSERVE_WINDOW, 20},
+        {WN_SCORE_H2O_MEAN, WN_OBSERVE_WINDOW, 20},
+        {WN_SCORE_EXPOSURE, WN_OBSERVE_WINDOW, 21}, /* P2's range is inclusive */
+        {WN_SCORE_MIN, WN_OBSERVE_WINDOW, 1},
+        {WN_SCORE_MIN_C, WN_OBSERVE_WINDOW, 1},
+        {WN_SCORE_MIN_H, WN_OBSERVE_WINDOW, 20},
     };
     for (int s = 0; s < WN_SCORE_COUNT; s++) {
         struct wn_policy policy;
@@ -42,6 +54,12 @@ static void what_each_score_observes(void **state) {
         policy.window = 20;
         assert_int_equal(wn_policy_observe(&policy), expected[s].observe);
         assert_int_equal(wn_policy_window(&policy), expected[s].window);
+        /* All queries: only methods of the last query stay as they are. */
+        const bool last = expected[s].window == 1;
+        policy.window = WN_WINDOW_ALL;
+        assert_int_equal(wn_policy_observe(&policy),
+                         expected[s].window == 0 || last ? expected[s].observe : WN_OBSERVE_ALL);
+        assert_int_equal(wn_policy_window(&policy), last ? 1 : 0);
     }
     struct wn_policy policy = {.score = WN_SCORE_COUNT};
     assert_int_equal(wn_policy_observe(&policy), WN_OBSERVE_NONE);
@@ -82,6 +100,27 @@ static void query_weights(void **state) {
 
     wn_policy_default(&policy, WN_SCORE_STREAMING);
     assert_true(wn_query_weight(&policy, 99, n, h) == 0.0);
+    assert_true(wn_query_harmonic(&policy, n) == 1.0);
+
+    /* The harmonic prior over a window sums to 1 there. */
+    wn_policy_default(&policy, WN_SCORE_H2O_H);
+    assert_true(wn_query_harmonic(&policy, n) == h);
+    policy.window = 10;
+    const double h_window = wn_query_harmonic(&policy, n);
+    assert_true(h_window == wn_harmonic(10));
+    assert_true(wn_query_harmonic(&policy, 4) == wn_harmonic(4));
+    assert_true(wn_query_weight(&policy, 89, n, h_window) == 0.0);
+    sum = 0.0;
+    for (int64_t j = 0; j < n; j++) {
+        sum += wn_query_weight(&policy, j, n, h_window);
+    }
+    assert_true(fabs(sum - 1.0) < 1e-14);
+
+    /* exposure with a window of 4 sums 5 queries. */
+    wn_policy_default(&policy, WN_SCORE_EXPOSURE);
+    policy.window = 4;
+    assert_true(wn_query_weight(&policy, 94, n, 1.0) == 0.0);
+    assert_true(wn_query_weight(&policy, 95, n, 1.0) == 1.0);
 }
 
 /* Two keys and queries small enough to work out by hand: scores are logarithms of small integers.

@@ -6,100 +6,11 @@
 
 #include <cmocka.h>
 
-#include "winnow_core.h"
+#include "plan_case.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* ---- synthetic heads: attention sums that fall off like real ones ---- */
-
-enum { MAX_N = 3000, MAX_GROUP = 3 };
-
-struct head_data {
-    struct wn_head_view view;
-    float observed[MAX_GROUP * MAX_N];
-    float v_norm[MAX_N];
-    float log_weight[MAX_N];
-};
-
-static void head_init(struct head_data *data, int64_t n, int n_group, int layer, int head) {
-    struct wn_rng rng;
-    wn_rng_seed(&rng, 99, (uint64_t)layer, (uint64_t)head, (uint64_t)n);
-    for (int64_t i = 0; i < n * n_group; i++) {
-        data->observed[i] = (float)pow(wn_rng_uniform(&rng), 4.0);
-    }
-    for (int64_t i = 0; i < n; i++) {
-        data->v_norm[i] = (float)(0.5 + wn_rng_uniform(&rng));
-        data->log_weight[i] = (float)(wn_rng_uniform(&rng) - 0.5);
-    }
-    data->view = (struct wn_head_view){
-        .n_entries = n,
-        .n_tokens = n,
-        .n_group = n_group,
-        .layer = layer,
-        .head = head,
-        .observed = data->observed,
-        .v_norm = data->v_norm,
-        .log_weight = data->log_weight,
-    };
-}
-
-static struct head_data *one_head(int64_t n) {
-    static struct head_data data;
-    head_init(&data, n, 2, 0, 0);
-    return &data;
-}
-
-static struct wn_policy policy_of(enum wn_score score, enum wn_select select, double share) {
-    struct wn_policy policy;
-    wn_policy_default(&policy, score);
-    policy.select = select;
-    policy.keep.share = share;
-    return policy;
-}
-
-/* Runs the plan and checks what holds for every selection. */
-static struct wn_plan plan_of(const struct wn_policy *policy, const struct wn_head_view *heads,
-                              int n_heads) {
-    struct wn_plan plan;
-    struct wn_error err = {0};
-    if (wn_compress_plan(policy, heads, NULL, n_heads, 1, &plan, &err) != WN_OK) {
-        fail_msg("%s", err.message);
-    }
-    assert_int_equal(plan.n_heads, n_heads);
-    for (int h = 0; h < n_heads; h++) {
-        const struct wn_selection *s = &plan.head[h];
-        const int64_t n = heads[h].n_entries;
-        assert_true(s->n_kept >= (n > 0) && s->n_kept <= n);
-        assert_true(s->n_protected >= 0 && s->n_protected <= s->n_kept);
-        assert_null(s->value);
-        for (int64_t i = 0; i < s->n_kept; i++) {
-            assert_true(s->idx[i] >= 0 && s->idx[i] < n);
-            assert_true(i == 0 || s->idx[i] > s->idx[i - 1]);
-            assert_true(isfinite(s->log_weight[i]));
-        }
-    }
-    return plan;
-}
-
-static bool keeps(const struct wn_selection *selection, int64_t entry) {
-    for (int64_t i = 0; i < selection->n_kept; i++) {
-        if (selection->idx[i] == entry) {
-            return true;
-        }
-    }
-    return false;
-}
-
-static void assert_unchanged_log_weights(const struct wn_selection *s,
-                                         const struct wn_head_view *head) {
-    for (int64_t i = 0; i < s->n_kept; i++) {
-        assert_true(s->log_weight[i] == (head->log_weight ? head->log_weight[s->idx[i]] : 0.0f));
-    }
-}
-
-/* ---- top-k ---- */
 
 static void topk_keeps_protected_and_best(void **state) {
     (void)state;
@@ -390,23 +301,19 @@ static void the_plan_does_not_depend_on_threads(void **state) {
     static struct head_data data[N_HEADS];
     struct wn_head_view heads[N_HEADS];
     for (int h = 0; h < N_HEADS; h++) {
-        head_init(&data[h], 10 + 170 * h, 1 + h % MAX_GROUP, h / 4, h % 4);
+        head_init(&data[h], 10 + 170 * h, 1 + h % PLAN_MAX_GROUP, h / 4, h % 4);
         heads[h] = data[h].view;
     }
     const struct wn_policy policy = policy_of(WN_SCORE_MIN_H, WN_SELECT_SAMPLE, 0.25);
     struct wn_plan one = plan_of(&policy, heads, N_HEADS);
     for (int n_threads = 2; n_threads <= 32; n_threads *= 2) {
         struct wn_plan many;
-        assert_int_equal(wn_compress_plan(&policy, heads, NULL, N_HEADS, n_threads, &many, NULL),
+        assert_int_equal(wn_compress_plan(&policy, heads, N_HEADS,
+                                          &(struct wn_plan_options){.n_threads = n_threads}, &many,
+                                          NULL),
                          WN_OK);
         for (int h = 0; h < N_HEADS; h++) {
-            const struct wn_selection *a = &one.head[h];
-            const struct wn_selection *b = &many.head[h];
-            assert_int_equal(a->n_kept, b->n_kept);
-            assert_int_equal(a->n_draws, b->n_draws);
-            assert_memory_equal(a->idx, b->idx, (size_t)a->n_kept * sizeof *a->idx);
-            assert_memory_equal(a->log_weight, b->log_weight,
-                                (size_t)a->n_kept * sizeof *a->log_weight);
+            assert_same_selection(&one.head[h], &many.head[h]);
         }
         wn_plan_free(&many);
     }
@@ -423,11 +330,15 @@ static void byte_budgets_reach_the_heads(void **state) {
     struct wn_policy policy = policy_of(WN_SCORE_MIN_H, WN_SELECT_TOPK, 1.0);
     policy.keep = (struct wn_keep){.kind = WN_KEEP_BYTES, .bytes = 264 * 200};
     struct wn_plan plan;
-    assert_int_equal(wn_compress_plan(&policy, heads, entry_bytes, 2, 1, &plan, NULL), WN_OK);
+    assert_int_equal(
+        wn_compress_plan(&policy, heads, 2,
+                         &(struct wn_plan_options){.n_threads = 1, .entry_bytes = entry_bytes},
+                         &plan, NULL),
+        WN_OK);
     assert_int_equal(plan.head[0].n_kept, 50);
     assert_in_range(plan.head[1].n_kept, 149, 150);
     wn_plan_free(&plan);
-    assert_int_equal(wn_compress_plan(&policy, heads, NULL, 2, 1, &plan, NULL), WN_E_ARG);
+    assert_int_equal(wn_compress_plan(&policy, heads, 2, NULL, &plan, NULL), WN_E_ARG);
 }
 
 static void refusals_name_the_numbers_and_leave_the_plan(void **state) {
@@ -442,7 +353,9 @@ static void refusals_name_the_numbers_and_leave_the_plan(void **state) {
     policy.keep = (struct wn_keep){.kind = WN_KEEP_TOKENS, .tokens = 30};
     policy.sink = 5;
     policy.recent = 26;
-    assert_int_equal(wn_compress_plan(&policy, heads, NULL, 2, 2, &plan, &err), WN_E_BUDGET);
+    assert_int_equal(
+        wn_compress_plan(&policy, heads, 2, &(struct wn_plan_options){.n_threads = 2}, &plan, &err),
+        WN_E_BUDGET);
     assert_int_equal(err.status, WN_E_BUDGET);
     assert_non_null(strstr(err.message, "layer 3, head 1"));
     assert_non_null(strstr(err.message, "30 entries"));
@@ -450,10 +363,14 @@ static void refusals_name_the_numbers_and_leave_the_plan(void **state) {
     assert_non_null(strstr(err.message, "recent 26"));
 
     policy.tau = -1.0;
-    assert_int_equal(wn_compress_plan(&policy, heads, NULL, 2, 2, &plan, &err), WN_E_ARG);
+    assert_int_equal(
+        wn_compress_plan(&policy, heads, 2, &(struct wn_plan_options){.n_threads = 2}, &plan, &err),
+        WN_E_ARG);
     policy = policy_of(WN_SCORE_MIN_H, WN_SELECT_SAMPLE, 0.1);
-    assert_int_equal(wn_compress_plan(&policy, heads, NULL, 2, 0, &plan, &err), WN_E_ARG);
-    assert_int_equal(wn_compress_plan(&policy, heads, NULL, -1, 1, &plan, &err), WN_E_ARG);
+    assert_int_equal(
+        wn_compress_plan(&policy, heads, 2, &(struct wn_plan_options){.n_threads = 0}, &plan, &err),
+        WN_E_ARG);
+    assert_int_equal(wn_compress_plan(&policy, heads, -1, NULL, &plan, &err), WN_E_ARG);
 
     const struct wn_head_view good = heads[1];
     for (int fault = 0; fault < 6; fault++) {
@@ -463,7 +380,7 @@ static void refusals_name_the_numbers_and_leave_the_plan(void **state) {
         heads[1].n_tokens = fault == 1 ? (int64_t)INT32_MAX + 1 : fault == 3 ? 499 : 500;
         heads[1].observed = fault == 4 ? NULL : good.observed;
         heads[1].v_norm = fault == 5 ? NULL : good.v_norm;
-        assert_int_equal(wn_compress_plan(&policy, heads, NULL, 2, 1, &plan, &err), WN_E_ARG);
+        assert_int_equal(wn_compress_plan(&policy, heads, 2, NULL, &plan, &err), WN_E_ARG);
         assert_non_null(strstr(err.message, "layer 3, head 1: "));
     }
     assert_int_equal(plan.n_heads, 77);
@@ -474,7 +391,9 @@ static void no_heads_make_an_empty_plan(void **state) {
     (void)state;
     const struct wn_policy policy = policy_of(WN_SCORE_MIN_H, WN_SELECT_SAMPLE, 0.1);
     struct wn_plan plan;
-    assert_int_equal(wn_compress_plan(&policy, NULL, NULL, 0, 4, &plan, NULL), WN_OK);
+    assert_int_equal(
+        wn_compress_plan(&policy, NULL, 0, &(struct wn_plan_options){.n_threads = 4}, &plan, NULL),
+        WN_OK);
     assert_int_equal(plan.n_heads, 0);
     wn_plan_free(&plan);
     wn_plan_free(&plan);

@@ -13,12 +13,12 @@
 
 static void names(void **state) {
     (void)state;
-    assert_string_equal(wn_score_name(WN_SCORE_FULL), "full");
-    assert_string_equal(wn_score_name(WN_SCORE_STREAMING), "streaming");
-    assert_string_equal(wn_score_name(WN_SCORE_SNAPKV), "snapkv");
-    assert_string_equal(wn_score_name(WN_SCORE_H2O_MEAN), "h2o-mean");
-    assert_string_equal(wn_score_name(WN_SCORE_MIN), "min");
-    assert_string_equal(wn_score_name(WN_SCORE_MIN_H), "min-h");
+    const char *const scores[WN_SCORE_COUNT] = {
+        "full", "random", "streaming", "k-norm",   "v-norm", "tova",  "snapkv", "pyramidkv",
+        "h2o",  "h2o-h",  "h2o-mean",  "exposure", "min",    "min-c", "min-h"};
+    for (int s = 0; s < WN_SCORE_COUNT; s++) {
+        assert_string_equal(wn_score_name((enum wn_score)s), scores[s]);
+    }
     for (int s = 0; s < WN_SCORE_COUNT; s++) {
         assert_non_null(wn_score_summary((enum wn_score)s));
         assert_true(strlen(wn_score_summary((enum wn_score)s)) > 0);
@@ -27,7 +27,22 @@ static void names(void **state) {
     assert_string_equal(wn_select_name(WN_SELECT_SAMPLE), "sample");
     assert_string_equal(wn_group_name(WN_GROUP_MEAN), "mean");
     assert_string_equal(wn_group_name(WN_GROUP_MAX), "max");
-    assert_string_equal(wn_budget_name(WN_BUDGET_HEAD), "head");
+    assert_string_equal(wn_group_name(WN_GROUP_WEIGHTS), "weights");
+    const char *const budgets[WN_BUDGET_COUNT] = {"head", "global", "pyramid", "adaptive",
+                                                  "adaptive-model"};
+    for (int b = 0; b < WN_BUDGET_COUNT; b++) {
+        assert_string_equal(wn_budget_name((enum wn_budget)b), budgets[b]);
+        assert_true(strlen(wn_budget_summary((enum wn_budget)b)) > 0);
+    }
+    assert_string_equal(wn_pool_name(WN_POOL_NONE), "none");
+    assert_string_equal(wn_exposure_name(WN_EXPOSURE_AGE), "age");
+    assert_string_equal(wn_exposure_name(WN_EXPOSURE_CLIPPED), "clipped");
+    assert_string_equal(wn_temper_name(WN_TEMPER_POWER), "power");
+    assert_string_equal(wn_temper_name(WN_TEMPER_SOFTMAX), "softmax");
+    assert_string_equal(wn_draws_name(WN_DRAWS_NEAREST), "nearest");
+    assert_string_equal(wn_draws_name(WN_DRAWS_BISECT), "bisect");
+    assert_string_equal(wn_merge_part_name(WN_MERGE_KEEP), "keep");
+    assert_string_equal(wn_merge_part_name(WN_MERGE_MEAN), "mean");
     assert_string_equal(wn_pool_name(WN_POOL_AVG), "avg");
     assert_string_equal(wn_pool_name(WN_POOL_MAX), "max");
 
@@ -37,7 +52,17 @@ static void names(void **state) {
     assert_null(wn_select_name(WN_SELECT_COUNT));
     assert_null(wn_group_name(WN_GROUP_COUNT));
     assert_null(wn_budget_name(WN_BUDGET_COUNT));
+    assert_null(wn_budget_summary(WN_BUDGET_COUNT));
     assert_null(wn_pool_name(WN_POOL_COUNT));
+    assert_null(wn_exposure_name(WN_EXPOSURE_COUNT));
+    assert_null(wn_temper_name(WN_TEMPER_COUNT));
+    assert_null(wn_draws_name(WN_DRAWS_COUNT));
+    assert_null(wn_merge_part_name(WN_MERGE_COUNT));
+}
+
+static bool samples(enum wn_score score) {
+    return score == WN_SCORE_MIN || score == WN_SCORE_MIN_C || score == WN_SCORE_MIN_H ||
+           score == WN_SCORE_H2O_H;
 }
 
 static void defaults_are_valid_and_those_documented(void **state) {
@@ -47,17 +72,29 @@ static void defaults_are_valid_and_those_documented(void **state) {
         wn_policy_default(&policy, (enum wn_score)s);
         assert_int_equal(wn_policy_check(&policy, NULL), WN_OK);
         assert_int_equal(policy.score, s);
-        assert_int_equal(policy.select, s == WN_SCORE_MIN || s == WN_SCORE_MIN_H ? WN_SELECT_SAMPLE
-                                                                                 : WN_SELECT_TOPK);
+        assert_int_equal(policy.select,
+                         samples((enum wn_score)s) ? WN_SELECT_SAMPLE : WN_SELECT_TOPK);
+        const bool snapkv = s == WN_SCORE_SNAPKV || s == WN_SCORE_PYRAMIDKV;
+        assert_int_equal(policy.window, snapkv ? 64 : s == WN_SCORE_EXPOSURE ? 32 : WN_WINDOW_ALL);
+        assert_int_equal(policy.pool, snapkv ? WN_POOL_AVG : WN_POOL_NONE);
+        assert_int_equal(policy.kernel, 5);
+        assert_int_equal(policy.budget,
+                         s == WN_SCORE_PYRAMIDKV ? WN_BUDGET_PYRAMID : WN_BUDGET_HEAD);
         assert_int_equal(policy.group, WN_GROUP_MEAN);
         assert_int_equal(policy.keep.kind, WN_KEEP_SHARE);
         assert_true(policy.keep.share == 0.2);
+        assert_true(policy.gamma == 0.0 && policy.exposure == WN_EXPOSURE_AGE);
+        assert_true(policy.temperature == 1.0 && policy.mix == 1.0);
+        assert_int_equal(policy.temper, WN_TEMPER_POWER);
+        assert_true(policy.safeguard == 0.2 && policy.beta == 20.0);
+        assert_int_equal(policy.draws, WN_DRAWS_NEAREST);
         assert_true(policy.tau == 1.0);
+        assert_false(policy.merge);
+        assert_true(policy.merge_threshold == 0.8);
+        assert_int_equal(policy.merge_key, WN_MERGE_KEEP);
+        assert_int_equal(policy.merge_value, WN_MERGE_MEAN);
         assert_int_equal(policy.sink, WN_PROTECT_AUTO);
         assert_int_equal(policy.recent, WN_PROTECT_AUTO);
-        assert_int_equal(policy.window, 64);
-        assert_int_equal(policy.kernel, 5);
-        assert_int_equal(policy.pool, WN_POOL_AVG);
         assert_true(policy.seed == 0);
     }
 }
@@ -94,6 +131,29 @@ static void check_names_the_field(void **state) {
     EXPECT_REFUSED(sink, -2);
     EXPECT_REFUSED(recent, -2);
     EXPECT_REFUSED(window, 0);
+    EXPECT_REFUSED(window, -2);
+    EXPECT_REFUSED(window, 65537);
+    EXPECT_REFUSED(gamma, -0.5);
+    EXPECT_REFUSED(gamma, NAN);
+    EXPECT_REFUSED(gamma, INFINITY);
+    EXPECT_REFUSED(exposure, WN_EXPOSURE_COUNT);
+    EXPECT_REFUSED(temper, WN_TEMPER_COUNT);
+    EXPECT_REFUSED(temperature, 0.0);
+    EXPECT_REFUSED(temperature, INFINITY);
+    EXPECT_REFUSED(temperature, NAN);
+    EXPECT_REFUSED(mix, -0.1);
+    EXPECT_REFUSED(mix, 1.1);
+    EXPECT_REFUSED(mix, NAN);
+    EXPECT_REFUSED(safeguard, -0.1);
+    EXPECT_REFUSED(safeguard, 1.1);
+    EXPECT_REFUSED(beta, 0.5);
+    EXPECT_REFUSED(beta, INFINITY);
+    EXPECT_REFUSED(draws, WN_DRAWS_COUNT);
+    EXPECT_REFUSED(merge_threshold, -1.5);
+    EXPECT_REFUSED(merge_threshold, 1.5);
+    EXPECT_REFUSED(merge_threshold, NAN);
+    EXPECT_REFUSED(merge_key, WN_MERGE_COUNT);
+    EXPECT_REFUSED(merge_value, WN_MERGE_COUNT);
     EXPECT_REFUSED(kernel, 0);
     EXPECT_REFUSED(kernel, 4);
     EXPECT_REFUSED(kernel, -3);
@@ -103,6 +163,42 @@ static void check_names_the_field(void **state) {
     EXPECT_REFUSED(keep.bytes, 0);
     good.tau = INFINITY;
     assert_int_equal(wn_policy_check(&good, NULL), WN_OK);
+}
+
+static void windows_of_methods_that_keep_theirs_are_finite(void **state) {
+    (void)state;
+    struct wn_policy policy;
+    struct wn_error err = {0};
+    wn_policy_default(&policy, WN_SCORE_SNAPKV);
+    policy.window = WN_WINDOW_ALL;
+    assert_int_equal(wn_policy_check(&policy, &err), WN_E_ARG);
+    assert_non_null(strstr(err.message, "window: snapkv"));
+    wn_policy_default(&policy, WN_SCORE_EXPOSURE);
+    policy.window = WN_WINDOW_ALL;
+    assert_int_equal(wn_policy_check(&policy, NULL), WN_OK);
+}
+
+static void group_weights_are_a_mixture(void **state) {
+    (void)state;
+    struct wn_policy policy;
+    struct wn_error err = {0};
+    wn_policy_default(&policy, WN_SCORE_MIN_H);
+    policy.group = WN_GROUP_WEIGHTS;
+    assert_int_equal(wn_policy_check(&policy, &err), WN_E_ARG); /* no weights */
+    policy.n_group_weights = 2;
+    policy.group_weight[0] = 0.25;
+    policy.group_weight[1] = 0.75;
+    assert_int_equal(wn_policy_check(&policy, NULL), WN_OK);
+    policy.group_weight[1] = 0.7;
+    assert_int_equal(wn_policy_check(&policy, &err), WN_E_ARG);
+    assert_string_equal(err.message, "group_weight: the weights sum to 0.95, not to 1");
+    policy.group_weight[0] = -0.25;
+    policy.group_weight[1] = 1.25;
+    assert_int_equal(wn_policy_check(&policy, &err), WN_E_ARG);
+    policy.group_weight[0] = NAN;
+    assert_int_equal(wn_policy_check(&policy, &err), WN_E_ARG);
+    policy.n_group_weights = WN_GROUP_WEIGHTS_MAX + 1;
+    assert_int_equal(wn_policy_check(&policy, &err), WN_E_ARG);
 }
 
 static void keep_is_parsed(void **state) {
@@ -222,6 +318,8 @@ int main(void) {
         cmocka_unit_test(names),
         cmocka_unit_test(defaults_are_valid_and_those_documented),
         cmocka_unit_test(check_names_the_field),
+        cmocka_unit_test(windows_of_methods_that_keep_theirs_are_finite),
+        cmocka_unit_test(group_weights_are_a_mixture),
         cmocka_unit_test(keep_is_parsed),
         cmocka_unit_test(keep_refuses_what_is_not_clear),
         cmocka_unit_test(keep_is_written_as_it_is_read),

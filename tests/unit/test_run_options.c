@@ -34,69 +34,39 @@ static int clear_environment(void **state) {
     return 0;
 }
 
-/* The defaults that the help text shows are those of the library. */
-static void defaults_are_the_policy_s(void **state) {
+static void defaults(void **state) {
     (void)state;
-    struct wn_policy policy;
-    for (int score = 0; score < WN_SCORE_COUNT; score++) {
-        char line[64];
-        snprintf(line, sizeof line, "-m x -p q --policy %s", wn_score_name((enum wn_score)score));
-        assert_int_equal(parse(line), WN_OK);
-        wn_policy_default(&policy, (enum wn_score)score);
-        assert_int_equal(options.policy.score, score);
-        assert_int_equal(options.policy.select, policy.select);
-        assert_int_equal(options.policy.sink, policy.sink);
-        assert_int_equal(options.policy.window, policy.window);
-    }
     assert_int_equal(parse("-m x -p q"), WN_OK);
-    wn_policy_default(&policy, WN_SCORE_MIN_H);
-    assert_int_equal(options.score, WN_SCORE_MIN_H);
-    assert_int_equal(options.keep.kind, policy.keep.kind);
-    assert_true(options.keep.share == policy.keep.share);
-    assert_true(options.tau == policy.tau);
-    assert_int_equal(options.group, policy.group);
-    assert_int_equal(options.sink, policy.sink);
-    assert_int_equal(options.recent, policy.recent);
-    assert_int_equal(options.seed, policy.seed);
-    wn_policy_default(&policy, WN_SCORE_SNAPKV);
-    assert_int_equal(options.window, policy.window);
-    assert_int_equal(options.kernel, policy.kernel);
-    assert_int_equal(options.pool, policy.pool);
+    assert_int_equal(options.policy.score, WN_SCORE_MIN_H);
     assert_int_equal(options.n_predict, 256);
-    assert_int_equal(options.n_ctx, WN_RUN_N_CTX_AUTO);
+    assert_int_equal(options.reading.n_ctx, WN_N_CTX_AUTO);
+    assert_int_equal(options.reading.n_batch, 512);
+    assert_int_equal(options.reading.n_threads, 0);
     assert_true(options.temperature == 0);
-    assert_string_equal(options.kernels, "auto");
+    assert_string_equal(options.reading.kernels, "auto");
 }
 
-static void flags_reach_the_policy(void **state) {
+static void flags_reach_their_fields(void **state) {
     (void)state;
     assert_int_equal(
-        parse("-m x -f doc -p a -p b --policy snapkv --keep 64MiB --select sample --group max "
-              "--tau inf --sink 2 --recent 9 --window 32 --kernel 7 --pool max --seed 4294967295 "
+        parse("-m x -f doc -p a -p b --policy snapkv --keep 64MiB --pool max --seed 4294967295 "
               "-n -1 -c 0 -t 3 -ub 64 --temp 0.5 --top-k 0 --top-p 1 --min-p 0 --compare --json "
               "-q"),
         WN_OK);
-    const struct wn_policy *policy = &options.policy;
-    assert_int_equal(policy->score, WN_SCORE_SNAPKV);
-    assert_int_equal(policy->keep.kind, WN_KEEP_BYTES);
-    assert_int_equal(policy->keep.bytes, 64 << 20);
-    assert_int_equal(policy->select, WN_SELECT_SAMPLE);
-    assert_int_equal(policy->group, WN_GROUP_MAX);
-    assert_true(isinf(policy->tau));
-    assert_int_equal(policy->sink, 2);
-    assert_int_equal(policy->recent, 9);
-    assert_int_equal(policy->window, 32);
-    assert_int_equal(policy->kernel, 7);
-    assert_int_equal(policy->pool, WN_POOL_MAX);
-    assert_true(policy->seed == 4294967295u);
+    /* Rows of both parts of the policy's flags; the rest of them has a test of its own. */
+    assert_int_equal(options.policy.score, WN_SCORE_SNAPKV);
+    assert_int_equal(options.policy.keep.bytes, 64 << 20);
+    assert_int_equal(options.policy.pool, WN_POOL_MAX);
+    assert_true(options.policy.seed == 4294967295u);
+    assert_true(options.policy_flags.seed == 4294967295);
     assert_int_equal(options.n_predict, WN_RUN_UNTIL_END);
-    assert_int_equal(options.n_ctx, 0);
-    assert_int_equal(options.n_threads, 3);
-    assert_int_equal(options.n_batch, 64);
+    assert_int_equal(options.reading.n_ctx, 0);
+    assert_int_equal(options.reading.n_threads, 3);
+    assert_int_equal(options.reading.n_batch, 64);
     assert_int_equal(options.questions.n, 2);
     assert_string_equal(options.questions.text[1], "b");
-    assert_string_equal(options.document_path, "doc");
-    assert_true(options.compare && options.json && options.quiet);
+    assert_string_equal(options.reading.document_path, "doc");
+    assert_true(options.compare && options.json && options.reading.quiet);
 }
 
 static void expect_refusal(const char *line, const char *part) {
@@ -136,12 +106,12 @@ static void the_environment_helps(void **state) {
     (void)state;
     setenv("WINNOW_MODEL", "from-environment", 1);
     assert_int_equal(parse("-p q"), WN_OK);
-    assert_string_equal(options.model_path, "from-environment");
+    assert_string_equal(options.reading.model_path, "from-environment");
     assert_int_equal(parse("-p q -m given"), WN_OK);
-    assert_string_equal(options.model_path, "given");
+    assert_string_equal(options.reading.model_path, "given");
     setenv("WINNOW_CPU", "reference", 1);
     assert_int_equal(parse("-p q"), WN_OK);
-    assert_string_equal(options.kernels, "reference");
+    assert_string_equal(options.reading.kernels, "reference");
     setenv("WINNOW_CPU", "mmx", 1);
     expect_refusal(
         "-p q", "unknown kernels 'mmx' in WINNOW_CPU (choose from auto, avx512, avx2, reference)");
@@ -165,7 +135,7 @@ static void help_needs_nothing_else(void **state) {
         }
         n_flags += strncmp(line, "  -", 3) == 0 || strncmp(line, "      --", 8) == 0;
     }
-    assert_int_equal(n_flags, wn_run_flags.n_flags);
+    assert_int_equal(n_flags, wn_args_count(&wn_run_flags));
     fclose(out);
 }
 
@@ -185,22 +155,17 @@ static void warnings(void **state) {
     assert_string_equal(text, "");
     warned("-m x -p q --sink 0", text, sizeof text);
     assert_non_null(strstr(text, "winnow: warning: --sink 0 lets the first positions be evicted"));
-    warned("-m x -p q --window 3 --pool max", text, sizeof text);
-    assert_non_null(
-        strstr(text, "--window has no effect (only snapkv uses it, and the policy is min-h)"));
-    assert_non_null(strstr(text, "--pool has no effect"));
-    warned("-m x -p q --policy snapkv --window 3 --tau 2", text, sizeof text);
-    assert_null(strstr(text, "--window"));
-    assert_non_null(strstr(text, "--tau has no effect"));
-    warned("-m x -p q --policy full --keep 3 --sink 0", text, sizeof text);
-    assert_string_equal(
-        text, "winnow: warning: --keep has no effect (the policy full keeps everything)\n");
+    /* Tokens are drawn from the seed too, when they are drawn. */
+    warned("-m x -p q --policy snapkv --seed 1", text, sizeof text);
+    assert_string_equal(text, "winnow: warning: --seed has no effect (nothing is drawn)\n");
+    warned("-m x -p q --policy snapkv --seed 1 --temp 1", text, sizeof text);
+    assert_string_equal(text, "");
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(defaults_are_the_policy_s, clear_environment),
-        cmocka_unit_test_setup(flags_reach_the_policy, clear_environment),
+        cmocka_unit_test_setup(defaults, clear_environment),
+        cmocka_unit_test_setup(flags_reach_their_fields, clear_environment),
         cmocka_unit_test_setup(refusals, clear_environment),
         cmocka_unit_test_setup(the_environment_helps, clear_environment),
         cmocka_unit_test_setup(help_needs_nothing_else, clear_environment),

@@ -163,6 +163,8 @@ static void unusable_totals_give_the_uniform_score(void **state) {
                                                   .v_norm = v_norm};
                 struct wn_policy policy = policy_of(WN_SCORE_MIN_H);
                 policy.group = (enum wn_group)group;
+                policy.n_group_weights = 2;
+                policy.group_weight[0] = policy.group_weight[1] = 0.5;
                 struct wn_score_stats stats = {.n_fallback = 5};
                 double score[4];
                 assert_int_equal(wn_score_entries(&policy, &head, score, &stats), WN_OK);
@@ -187,6 +189,168 @@ static void unusable_totals_give_the_uniform_score(void **state) {
     assert_int_equal(wn_score_entries(&policy, &head, score, &stats), WN_OK);
     ASSERT_SCORES(score, 0.5, 0.5);
     assert_int_equal(stats.n_fallback, 1);
+}
+
+static void sums_are_joined_as_they_are(void **state) {
+    (void)state;
+    const enum wn_score scores[] = {WN_SCORE_H2O, WN_SCORE_H2O_H};
+    const float observed[] = {4, 3, 2, 1, 8, 3, 0, 3};
+    const struct wn_head_view head = {
+        .n_entries = 4, .n_tokens = 4, .n_group = 2, .observed = observed};
+    for (int s = 0; s < 2; s++) {
+        struct wn_policy policy = policy_of(scores[s]);
+        double score[4];
+        assert_int_equal(wn_score_entries(&policy, &head, score, NULL), WN_OK);
+        ASSERT_SCORES(score, 6, 3, 1, 2);
+        policy.group = WN_GROUP_WEIGHTS;
+        policy.n_group_weights = 2;
+        policy.group_weight[0] = 0.75;
+        policy.group_weight[1] = 0.25;
+        assert_int_equal(wn_score_entries(&policy, &head, score, NULL), WN_OK);
+        ASSERT_SCORES(score, 5, 3, 1.5, 1.5);
+        policy.n_group_weights = 3;
+        assert_int_equal(wn_score_entries(&policy, &head, score, NULL), WN_E_ARG);
+    }
+}
+
+static void norms_need_no_attention(void **state) {
+    (void)state;
+    const float norm[] = {4, 0.5f, 2};
+    const struct wn_head_view head = {
+        .n_entries = 3, .n_tokens = 3, .n_group = 2, .k_norm = norm, .v_norm = norm};
+    double score[3];
+    struct wn_policy policy = policy_of(WN_SCORE_K_NORM);
+    assert_int_equal(wn_score_entries(&policy, &head, score, NULL), WN_OK);
+    ASSERT_SCORES(score, -4, -0.5, -2);
+    policy = policy_of(WN_SCORE_V_NORM);
+    assert_int_equal(wn_score_entries(&policy, &head, score, NULL), WN_OK);
+    ASSERT_SCORES(score, 4, 0.5, 2);
+
+    const float bad[] = {4, NAN, 2};
+    struct wn_head_view damaged = head;
+    damaged.k_norm = bad;
+    struct wn_score_stats stats = {0};
+    policy = policy_of(WN_SCORE_K_NORM);
+    assert_int_equal(wn_score_entries(&policy, &damaged, score, &stats), WN_OK);
+    ASSERT_SCORES(score, 1.0 / 3, 1.0 / 3, 1.0 / 3);
+    assert_int_equal(stats.n_fallback, 1);
+    /* Keys of norm 0 are no fault. */
+    const float zeros[] = {0, 0, 0};
+    damaged.k_norm = zeros;
+    assert_int_equal(wn_score_entries(&policy, &damaged, score, &stats), WN_OK);
+    ASSERT_SCORES(score, 0, 0, 0);
+    assert_int_equal(stats.n_fallback, 1);
+}
+
+static void exposure_divides_by_a_power_of_the_age(void **state) {
+    (void)state;
+    const float observed[] = {16, 9, 4, 1}, v_norm[] = {1, 2, 3, 4};
+    const struct wn_head_view head = {
+        .n_entries = 4, .n_tokens = 4, .n_group = 1, .observed = observed, .v_norm = v_norm};
+    double score[4];
+    struct wn_policy policy = policy_of(WN_SCORE_EXPOSURE);
+    assert_int_equal(wn_score_entries(&policy, &head, score, NULL), WN_OK);
+    ASSERT_SCORES(score, 16, 18, 12, 4);
+    policy.gamma = 0.5;
+    assert_int_equal(wn_score_entries(&policy, &head, score, NULL), WN_OK);
+    ASSERT_SCORES(score, 8, 18 / sqrt(3), 12 / sqrt(2), 4);
+    policy.gamma = 1.0;
+    policy.window = 1; /* two rows: the range includes both ends */
+    policy.exposure = WN_EXPOSURE_CLIPPED;
+    assert_int_equal(wn_score_entries(&policy, &head, score, NULL), WN_OK);
+    ASSERT_SCORES(score, 8, 9, 6, 4);
+    policy.window = WN_WINDOW_ALL;
+    assert_int_equal(wn_score_entries(&policy, &head, score, NULL), WN_OK);
+    ASSERT_SCORES(score, 4, 6, 6, 4);
+}
+
+static void h2o_mean_divides_by_the_queries_of_its_window(void **state) {
+    (void)state;
+    const float observed[] = {4, 3, 2, 1};
+    const struct wn_head_view head = {
+        .n_entries = 4, .n_tokens = 4, .n_group = 1, .observed = observed};
+    struct wn_policy policy = policy_of(WN_SCORE_H2O_MEAN);
+    policy.window = 2;
+    double score[4];
+    assert_int_equal(wn_score_entries(&policy, &head, score, NULL), WN_OK);
+    ASSERT_SCORES(score, 2, 1.5, 1, 1);
+}
+
+/* Attention (0.5, 0.25, 0.25) gives mu = (1, 1), from which the values are 1, 1 and 3 away. */
+static void min_c_measures_from_the_output(void **state) {
+    (void)state;
+    const float observed[] = {0.5f, 0.25f, 0.25f};
+    const float v[] = {0, 1, 0, 1, 4, 1};
+    const struct wn_head_view head = {
+        .n_entries = 3, .n_tokens = 3, .n_group = 1, .d_v = 2, .observed = observed, .v = v};
+    const struct wn_policy policy = policy_of(WN_SCORE_MIN_C);
+    double score[3];
+    assert_int_equal(wn_score_entries(&policy, &head, score, NULL), WN_OK);
+    ASSERT_SCORES(score, 0.5 / 1.5, 0.25 / 1.5, 0.75 / 1.5);
+    struct wn_head_view without = head;
+    without.v = NULL;
+    assert_int_equal(wn_score_entries(&policy, &without, score, NULL), WN_E_ARG);
+    without = head;
+    without.d_v = 0;
+    assert_int_equal(wn_score_entries(&policy, &without, score, NULL), WN_E_ARG);
+}
+
+static void random_scores_follow_the_seed_and_the_position(void **state) {
+    (void)state;
+    enum { N = 64 };
+    struct wn_policy policy = policy_of(WN_SCORE_RANDOM);
+    const struct wn_head_view all = {.n_entries = N, .n_tokens = N, .n_group = 1, .layer = 2};
+    int32_t position[N / 2];
+    for (int i = 0; i < N / 2; i++) {
+        position[i] = 2 * i;
+    }
+    const struct wn_head_view half = {
+        .n_entries = N / 2, .n_tokens = N, .n_group = 1, .layer = 2, .position = position};
+    double first[N], second[N], part[N / 2], mean = 0.0;
+    assert_int_equal(wn_score_entries(&policy, &all, first, NULL), WN_OK);
+    assert_int_equal(wn_score_entries(&policy, &half, part, NULL), WN_OK);
+    policy.seed = 1;
+    assert_int_equal(wn_score_entries(&policy, &all, second, NULL), WN_OK);
+    for (int i = 0; i < N; i++) {
+        assert_true(first[i] >= 0.0 && first[i] < 1.0 && first[i] != second[i]);
+        mean += first[i] / N;
+    }
+    assert_true(fabs(mean - 0.5) < 4.0 / sqrt(12.0 * N));
+    for (int i = 0; i < N / 2; i++) {
+        assert_true(part[i] == first[2 * i]);
+    }
+}
+
+/* Any score can be pooled; the protected window of others is none. */
+static void pooling_works_on_every_score(void **state) {
+    (void)state;
+    const float observed[] = {3, 0, 6, 9};
+    const struct wn_head_view head = {
+        .n_entries = 4, .n_tokens = 4, .n_group = 1, .observed = observed};
+    struct wn_policy policy = policy_of(WN_SCORE_H2O);
+    policy.pool = WN_POOL_AVG;
+    policy.kernel = 3;
+    double score[4];
+    assert_int_equal(wn_score_entries(&policy, &head, score, NULL), WN_OK);
+    ASSERT_SCORES(score, 1, 3, 5, 5);
+}
+
+/* Heads of a layer that hold different entries: each position is averaged over those that do. */
+static void tova_averages_a_ragged_layer_by_position(void **state) {
+    (void)state;
+    const struct wn_policy policy = policy_of(WN_SCORE_TOVA);
+    const int32_t position_a[] = {0, 2, 5}, position_b[] = {2, 3, 5};
+    const float a[] = {0.5f, 0.25f, 0.25f}, b[] = {0.75f, 0.125f, 0.125f};
+    const struct wn_head_view heads[] = {
+        {.n_entries = 3, .n_tokens = 6, .n_group = 1, .position = position_a, .observed = a},
+        {.n_entries = 3, .n_tokens = 6, .n_group = 1, .position = position_b, .observed = b},
+    };
+    double score_a[3], score_b[3];
+    double *score[] = {score_a, score_b};
+    assert_int_equal(wn_score_layer(&policy, heads, 2, score, NULL), WN_OK);
+    ASSERT_SCORES(score_a, 0.5, 0.5);
+    ASSERT_SCORES(score_b, 0.5, 0.125);
+    assert_true(score_a[2] > 1.0 && score_a[2] == score_b[2]);
 }
 
 static void arguments(void **state) {
@@ -223,6 +387,14 @@ int main(void) {
         cmocka_unit_test(snapkv_pools_outside_the_window),
         cmocka_unit_test(snapkv_pools_each_head),
         cmocka_unit_test(unusable_totals_give_the_uniform_score),
+        cmocka_unit_test(sums_are_joined_as_they_are),
+        cmocka_unit_test(norms_need_no_attention),
+        cmocka_unit_test(exposure_divides_by_a_power_of_the_age),
+        cmocka_unit_test(h2o_mean_divides_by_the_queries_of_its_window),
+        cmocka_unit_test(min_c_measures_from_the_output),
+        cmocka_unit_test(random_scores_follow_the_seed_and_the_position),
+        cmocka_unit_test(pooling_works_on_every_score),
+        cmocka_unit_test(tova_averages_a_ragged_layer_by_position),
         cmocka_unit_test(arguments),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -92,7 +92,8 @@ static void usage_is_exact(void **state) {
     assert_int_equal(wn_store_reserve(store, 100), WN_OK);
     wn_store_commit(store, 100, position);
     static const int32_t idx[] = {0, 50, 99};
-    assert_int_equal(wn_store_retain(store, 0, 1, idx, 3, NULL, NULL, NULL), WN_OK);
+    assert_int_equal(
+        wn_store_retain(store, 0, 1, &(struct wn_retained){.idx = idx, .n_kept = 3}, NULL), WN_OK);
     wn_store_usage(store, &u);
     assert_int_equal(u.n_entries, 203);
     assert_int_equal(u.k_bytes, 203 * 128);
@@ -268,18 +269,27 @@ static void an_unchanged_prefix_is_not_copied(void **state) {
         idx[i] = i;
         b[i] = 0.0f;
     }
-    assert_int_equal(wn_store_retain(store, 0, 0, idx, 200, NULL, NULL, NULL), WN_OK);
+    assert_int_equal(
+        wn_store_retain(store, 0, 0, &(struct wn_retained){.idx = idx, .n_kept = 200}, NULL),
+        WN_OK);
     assert_memory_equal(wn_store_kv(store, 0, 0).pages, page, 4 * sizeof(page[0]));
-    assert_int_equal(wn_store_retain(store, 0, 0, idx, 199, b, NULL, NULL), WN_OK);
+    assert_int_equal(
+        wn_store_retain(store, 0, 0,
+                        &(struct wn_retained){.idx = idx, .n_kept = 199, .log_weight = b}, NULL),
+        WN_OK);
     assert_memory_equal(wn_store_kv(store, 0, 0).pages, page, 4 * sizeof(page[0]));
     idx[80] = 81; /* entry 80 goes */
     for (int i = 81; i < 198; i++) {
         idx[i] = i + 1;
     }
     b[3] = 1.5f;
-    assert_int_equal(wn_store_retain(store, 0, 0, idx, 70, NULL, NULL, NULL), WN_OK);
+    assert_int_equal(
+        wn_store_retain(store, 0, 0, &(struct wn_retained){.idx = idx, .n_kept = 70}, NULL), WN_OK);
     assert_memory_equal(wn_store_kv(store, 0, 0).pages, page, 2 * sizeof(page[0]));
-    assert_int_equal(wn_store_retain(store, 0, 0, idx, 70, b, NULL, NULL), WN_OK);
+    assert_int_equal(
+        wn_store_retain(store, 0, 0,
+                        &(struct wn_retained){.idx = idx, .n_kept = 70, .log_weight = b}, NULL),
+        WN_OK);
     assert_ptr_not_equal(wn_store_kv(store, 0, 0).pages[0], page[0]);
     assert_ptr_equal(wn_store_kv(store, 0, 0).pages[1], page[1]);
     model.n[0] = 70;
@@ -300,7 +310,10 @@ static void log_weights_keep_every_bit(void **state) {
     model_append(store, &model, 4);
     static const int32_t idx[] = {0, 2, 3};
     const float b[] = {-INFINITY, -0.0f, 1e-30f};
-    assert_int_equal(wn_store_retain(store, 0, 0, idx, 3, b, NULL, NULL), WN_OK);
+    assert_int_equal(
+        wn_store_retain(store, 0, 0,
+                        &(struct wn_retained){.idx = idx, .n_kept = 3, .log_weight = b}, NULL),
+        WN_OK);
     float read[3];
     wn_store_log_weights(store, 0, 0, 0, 3, read);
     assert_memory_equal(read, b, sizeof(b));
@@ -499,7 +512,8 @@ static void the_resident_size_falls(void **state) {
         for (int i = lh % 5; i < ENTRIES && n < ENTRIES / 5; i += 5) {
             idx[n++] = i;
         }
-        assert_int_equal(wn_store_retain(store, lh / HEADS, lh % HEADS, idx, n, NULL, NULL, NULL),
+        assert_int_equal(wn_store_retain(store, lh / HEADS, lh % HEADS,
+                                         &(struct wn_retained){.idx = idx, .n_kept = n}, NULL),
                          WN_OK);
     }
     wn_pool_trim(pool);

@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli/inspect.h"
+
+#include "cli/commands.h"
+#include "cli/format.h"
+#include "cli/inspect_table.h"
+#include "cli/interrupt.h"
+#include "cli/plot.h"
+#include "cli/policy_text.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- measuring ---- */
+
+static wn_status prepare(struct wn_inspect *inspect, struct wn_error *err) {
+    const struct wn_inspect_options *options = inspect->options;
+    struct wn_reading *reading = &inspect->reading;
+    wn_status status = wn_reading_open(reading, &options->question, options->question != NULL, err);
+    int64_t n_ctx = 0;
+    if (status == WN_OK) {
+        status = wn_reading_limit(reading, 0, &n_ctx, err);
+    }
+    if (status == WN_OK) {
+        status = wn_reading_check_budget(reading, &options->policy, err);
+    }
+    if (status != WN_OK) {
+        return status;
+    }
+    if (options->reading.n_ctx == WN_N_CTX_AUTO) {
+        n_ctx = reading->n_prompt_max;
+    }
+    status = wn_reading_begin(reading, &options->policy, n_ctx, &inspect->session, err);
+    inspect->n_queries = (int)(options->n_queries < reading->n_prompt_max ? options->n_queries
+                                                                          : reading->n_prompt_max);
+    return status == WN_OK ? wn_session_keep_queries(inspect->session, inspect->n_queries,
+                                                     reading->n_prompt_max, err)
+                           : status;
+}
+
+static wn_status measure(struct wn_inspect *inspect, struct wn_error *err) {
+    struct wn_reading *reading = &inspect->reading;
+    wn_interrupt_catch();
+    wn_status status = wn_reading_feed(reading, inspect->session, &reading->document_tokens, err);
+    if (status == WN_OK) {
+        status = wn_reading_feed(reading, inspect->session, &reading->question[0].tokens, err);
+    }
+    /* What follows cannot be stopped halfway, so from here Ctrl-C ends the process. */
+    wn_interrupt_release();
+    if (status == WN_OK && wn_interrupt_raised()) {
+        status = WN_E_ABORTED;
+    }
+    return status == WN_OK ? wn_session_inspect(inspect->session, &inspect->options->policy,
+                                                inspect->n_queries, &inspect->inspection, err)
+                           : status;
+}
+
+/* ---- output ---- */
+
+static void print_text(const struct wn_inspect *inspect, FILE *out) {
+    const struct wn_reading *reading = &inspect->reading;
+    const struct wn_inspection *inspection = &inspect->inspection;
+    struct wn_text32 read, rate, plan, all;
+    fprintf(out, "model      %s, %s\n", reading->model_info.description,
+            reading->options->model_path);
+    wn_reading_print_texts(reading, out);
+    fputs("policy     ", out);
+    wn_policy_print(&inspect->options->policy, out);
+    fprintf(out, "\nqueries    the last %d\n\n", inspect->n_queries);
+    wn_inspect_print_table(inspection, &inspect->options->policy, out);
+    fputc('\n', out);
+    wn_inspect_print_totals(inspection, out);
+    fprintf(out, "time       read in %s (%s), planned in %s, inspected in %s\n",
+            wn_format_seconds(reading->read_seconds, &read),
+            wn_format_rate(reading->n_read, reading->read_seconds, &rate),
+            wn_format_seconds(inspection->plan_seconds, &plan),
+            wn_format_seconds(inspection->seconds, &all));
+}
+
+static wn_status print(const struct wn_inspect *inspect, struct wn_error *err) {
+    if (inspect->options->json) {
+        wn_status status = wn_inspect_print_json(inspect, stdout, err);
+        if (status != WN_OK) {
+            return status;
+        }
+    } else {
+        print_text(inspect, stdout);
+    }
+    if (fflush(stdout) != 0 || ferror(stdout)) {
+        return wn_error_set(err, WN_E_IO, "cannot write to standard output (%s)", strerror(errno));
+    }
+    return WN_OK;
+}
+
+/* Layers by heads; a model may have fewer heads in some layers, or none. */
+static wn_status plot(const struct wn_inspect *inspect, struct wn_error *err) {
+    const struct wn_inspection *inspection = &inspect->inspection;
+    int n_rows = 0, n_columns = 0;
+    for (int i = 0; i < inspection->n_heads; i++) {
+        const struct wn_head_report *head = &inspection->head[i];
+        n_rows = head->layer >= n_rows ? head->layer + 1 : n_rows;
+        n_columns = head->head >= n_columns ? head->head + 1 : n_columns;
+    }
+    size_t n_cells = (size_t)n_rows * (size_t)n_columns;
+    double *share = malloc((n_cells > 0 ? n_cells : 1) * sizeof *share);
+    if (share == NULL) {
+        return wn_error_set(err, WN_E_MEMORY, "out of memory for the plot");
+    }
+    for (size_t i = 0; i < n_cells; i++) {
+        share[i] = NAN;
+    }
+    for (int i = 0; i < inspection->n_heads; i++) {
+        const struct wn_head_report *head = &inspection->head[i];
+        share[(size_t)head->layer * (size_t)n_columns + (size_t)head->head] =
+            head->n_before > 0 ? (double)head->n_after / (double)head->n_before : 1;
+    }
+    char keep[32], title[96];
+    const struct wn_policy *policy = &inspect->options->policy;
+    wn_keep_format(&policy->keep, keep, sizeof keep);
+    snprintf(title, sizeof title, "%s, keep %s, budget %s", wn_score_name(policy->score), keep,
+             wn_budget_name(policy->budget));
+    const struct wn_heat_map map = {.title = title,
+                                    .x_label = "KV head",
+                                    .y_label = "layer",
+                                    .value_label = "share of the entries kept",
+                                    .n_rows = n_rows,
+                                    .n_columns = n_columns,
+                                    .value = share};
+    wn_status status =
+        wn_plot_heat_map(&map, inspect->options->plot_format, inspect->options->plot_path, err);
+    free(share);
+    return status;
+}
+
+/* ---- the whole ---- */
+
+static wn_status run(struct wn_inspect *inspect, struct wn_error *err) {
+    wn_status status = prepare(inspect, err);
+    if (status == WN_OK) {
+        status = measure(inspect, err);
+    }
+    if (status == WN_OK) {
+        status = print(inspect, err);
+    }
+    if (status == WN_OK && inspect->options->plot_path != NULL) {
+        status = plot(inspect, err);
+    }
+    return status;
+}
+
+int wn_cmd_inspect(int argc, char **argv) {
+    struct wn_inspect_options options;
+    struct wn_error err = {0};
+    if (wn_inspect_options_parse(argc, argv, &options, &err) != WN_OK) {
+        fprintf(stderr, "winnow: %s\n", err.message);
+        return WN_EXIT_USAGE;
+    }
+    if (options.help) {
+        wn_args_print_help(&wn_inspect_flags, stdout);
+        return WN_EXIT_OK;
+    }
+    if (!options.reading.quiet) {
+        wn_inspect_options_warn(&options, stderr);
+    }
+    struct wn_inspect inspect = {.options = &options, .reading = {.options = &options.reading}};
+    wn_status status = run(&inspect, &err);
+    if (status == WN_E_ABORTED) {
+        struct wn_text32 n_read;
+        fprintf(stderr, "winnow: stopped on request after reading %s tokens\n",
+                wn_format_count(inspect.reading.n_read, &n_read));
+    } else if (status != WN_OK) {
+        fprintf(stderr, "winnow: %s\n",
+                err.message[0] != '\0' ? err.message : wn_status_string(status));
+    }
+    wn_inspection_free(&inspect.inspection);
+    wn_session_free(inspect.session);
+    wn_reading_free(&inspect.reading);
+    switch (status) {
+    case WN_OK:
+        return WN_EXIT_OK;
+    case WN_E_ABORTED:
+        return WN_EXIT_INTERRUPTED;
+    case WN_E_BUDGET:
+    case WN_E_ARG: /* a compression that this model or text does not allow */
+        return WN_EXIT_USAGE;
+    default:
+        return WN_EXIT_FAILURE;
+    }
+}

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli/json.h"
+
+#include "cli/utf8.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- members ---- */
+
+void wn_json_put(struct wn_json *json, json_t *object, const char *key, json_t *value) {
+    if (json_object_set_new(object, key, value) != 0) {
+        json->failed = true;
+    }
+}
+
+void wn_json_put_integer(struct wn_json *json, json_t *object, const char *key, int64_t value) {
+    wn_json_put(json, object, key, json_integer(value));
+}
+
+void wn_json_put_number(struct wn_json *json, json_t *object, const char *key, double value) {
+    wn_json_put(json, object, key, isfinite(value) ? json_real(value) : json_null());
+}
+
+void wn_json_put_rate(struct wn_json *json, json_t *object, const char *key, int64_t n,
+                      double seconds) {
+    wn_json_put_number(json, object, key, n > 0 && seconds > 0 ? (double)n / seconds : NAN);
+}
+
+void wn_json_put_text(struct wn_json *json, json_t *object, const char *key, const char *text,
+                      size_t n_bytes) {
+    struct wn_utf8_stream utf8 = {0};
+    char *clean = malloc(WN_UTF8_ROOM(n_bytes) + 3);
+    if (clean == NULL) {
+        json->failed = true;
+        return;
+    }
+    size_t n_clean = wn_utf8_push(&utf8, text, n_bytes, clean);
+    n_clean += wn_utf8_finish(&utf8, clean + n_clean);
+    wn_json_put(json, object, key, json_stringn(clean, n_clean));
+    free(clean);
+}
+
+void wn_json_put_string(struct wn_json *json, json_t *object, const char *key, const char *text) {
+    if (text == NULL) {
+        wn_json_put(json, object, key, json_null());
+    } else {
+        wn_json_put_text(json, object, key, text, strlen(text));
+    }
+}
+
+/* ---- a policy ---- */
+
+static void put_protect(struct wn_json *json, json_t *object, const char *key, int value) {
+    wn_json_put(json, object, key,
+                value == WN_PROTECT_AUTO ? json_string("auto") : json_integer(value));
+}
+
+static json_t *weights_json(struct wn_json *json, const struct wn_policy *policy) {
+    if (policy->group != WN_GROUP_WEIGHTS) {
+        return json_null();
+    }
+    json_t *array = json_array();
+    for (int i = 0; i < policy->n_group_weights; i++) {
+        if (json_array_append_new(array, json_real(policy->group_weight[i])) != 0) {
+            json->failed = true;
+        }
+    }
+    return array;
+}
+
+void wn_json_put_policy(struct wn_json *json, json_t *object, const struct wn_policy *policy) {
+    char keep[32];
+    wn_keep_format(&policy->keep, keep, sizeof keep);
+    wn_json_put_string(json, object, "policy", wn_score_name(policy->score));
+    wn_json_put_string(json, object, "keep", keep);
+    wn_json_put_string(json, object, "select", wn_select_name(policy->select));
+    wn_json_put_string(json, object, "budget", wn_budget_name(policy->budget));
+    wn_json_put_number(json, object, "safeguard", policy->safeguard);
+    wn_json_put_number(json, object, "beta", policy->beta);
+    wn_json_put(json, object, "merge",
+                policy->merge ? json_real(policy->merge_threshold) : json_null());
+    wn_json_put_string(json, object, "merge_key", wn_merge_part_name(policy->merge_key));
+    wn_json_put_string(json, object, "merge_value", wn_merge_part_name(policy->merge_value));
+    wn_json_put(json, object, "tau",
+                isinf(policy->tau) ? json_string("inf") : json_real(policy->tau));
+    put_protect(json, object, "sink", policy->sink);
+    put_protect(json, object, "recent", policy->recent);
+    wn_json_put_integer(json, object, "seed", (int64_t)policy->seed);
+    wn_json_put_string(json, object, "group", wn_group_name(policy->group));
+    wn_json_put(json, object, "group_weights", weights_json(json, policy));
+    wn_json_put(json, object, "window",
+                policy->window == WN_WINDOW_ALL ? json_string("all")
+                                                : json_integer(policy->window));
+    wn_json_put_number(json, object, "gamma", policy->gamma);
+    wn_json_put_string(json, object, "exposure", wn_exposure_name(policy->exposure));
+    wn_json_put_string(json, object, "pool", wn_pool_name(policy->pool));
+    wn_json_put_integer(json, object, "kernel", policy->kernel);
+    wn_json_put_number(json, object, "proposal_temp", policy->temperature);
+    wn_json_put_string(json, object, "temper", wn_temper_name(policy->temper));
+    wn_json_put_number(json, object, "mix", policy->mix);
+    wn_json_put_string(json, object, "draws", wn_draws_name(policy->draws));
+}
+
+/* ---- a reading ---- */
+
+void wn_json_put_engine(struct wn_json *json, json_t *object, const struct wn_engine_info *info) {
+    wn_json_put_integer(json, object, "ctx_size", info->n_ctx);
+    wn_json_put_integer(json, object, "batch_size", info->n_batch);
+    wn_json_put_integer(json, object, "threads", info->n_threads);
+    wn_json_put_string(json, object, "kernels", info->kernels);
+}
+
+json_t *wn_json_model(struct wn_json *json, const struct wn_reading *reading) {
+    json_t *object = json_object();
+    wn_json_put_string(json, object, "path", reading->options->model_path);
+    wn_json_put_string(json, object, "architecture", reading->model_info.architecture);
+    wn_json_put_string(json, object, "description", reading->model_info.description);
+    wn_json_put_integer(json, object, "trained_context", reading->model_info.n_ctx_train);
+    wn_json_put_integer(json, object, "parameters", reading->model_info.n_params);
+    wn_json_put_integer(json, object, "file_bytes", reading->model_info.file_bytes);
+    return object;
+}
+
+json_t *wn_json_document(struct wn_json *json, const struct wn_reading *reading) {
+    if (reading->options->document_path == NULL) {
+        return json_null();
+    }
+    json_t *object = json_object();
+    wn_json_put_string(json, object, "path", reading->options->document_path);
+    wn_json_put_integer(json, object, "bytes", (int64_t)reading->document.n_bytes);
+    wn_json_put(json, object, "is_text", json_boolean(reading->document_is_text));
+    return object;
+}
+
+json_t *wn_json_prompt(struct wn_json *json, const struct wn_reading *reading) {
+    json_t *object = json_object();
+    wn_json_put_integer(json, object, "document_tokens", reading->document_tokens.n);
+    wn_json_put_integer(json, object, "tokens_read", reading->n_read);
+    wn_json_put_number(json, object, "seconds", reading->read_seconds);
+    wn_json_put_rate(json, object, "tokens_per_second", reading->n_read, reading->read_seconds);
+    return object;
+}
+
+wn_status wn_json_print(struct wn_json *json, json_t *root, FILE *out, struct wn_error *err) {
+    wn_status status = WN_OK;
+    if (json->failed) {
+        status = wn_error_set(err, WN_E_MEMORY, "out of memory for the JSON output");
+    } else if (json_dumpf(root, out, JSON_INDENT(2) | JSON_REAL_PRECISION(9)) != 0 ||
+               fputc('\n', out) == EOF) {
+        status = wn_error_set(err, WN_E_IO, "cannot write the JSON output (is the disk full?)");
+    }
+    json_decref(root);
+    return status;
+}

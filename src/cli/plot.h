@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: MIT */
+/* Pictures, drawn by gnuplot when the machine has it. */
+#ifndef WN_CLI_PLOT_H
+#define WN_CLI_PLOT_H
+
+#include "winnow_core.h"
+
+#include <stdbool.h>
+
+enum wn_plot_format { WN_PLOT_SVG, WN_PLOT_PNG };
+
+/* The format that a file name's end asks for, in either case; false for other ends. */
+bool wn_plot_format_of(const char *path, enum wn_plot_format *format);
+
+struct wn_heat_map {
+    const char *title, *x_label, *y_label, *value_label;
+    int n_rows, n_columns;
+    const double *value; /* [n_rows][n_columns]; row 0 stands on top; NaN: left empty */
+};
+
+/*
+ * Draws into a file, which is replaced only once the picture is complete. WN_E_ARG: no rows or
+ * columns; WN_E_IO with a sentence: gnuplot is not installed or failed, or the file cannot be
+ * written.
+ */
+wn_status wn_plot_heat_map(const struct wn_heat_map *map, enum wn_plot_format format,
+                           const char *path, struct wn_error *err);
+
+#endif

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli/policy_text.h"
+
+#include <inttypes.h>
+
+void wn_policy_format_protect(int n, char *text, size_t text_bytes) {
+    if (n == WN_PROTECT_AUTO) {
+        snprintf(text, text_bytes, "auto");
+    } else {
+        snprintf(text, text_bytes, "%d", n);
+    }
+}
+
+static void print_sampling(const struct wn_policy *policy, FILE *out) {
+    fprintf(out, " (tau %g, seed %" PRIu64, policy->tau, policy->seed);
+    if (policy->temper != WN_TEMPER_POWER || policy->temperature != 1) {
+        fprintf(out, ", proposal %s at %g", wn_temper_name(policy->temper), policy->temperature);
+    }
+    if (policy->mix != 1) {
+        fprintf(out, ", mix %g", policy->mix);
+    }
+    if (policy->draws != WN_DRAWS_NEAREST) {
+        fprintf(out, ", draws %s", wn_draws_name(policy->draws));
+    }
+    fputc(')', out);
+}
+
+static void print_group(const struct wn_policy *policy, FILE *out) {
+    if (policy->group != WN_GROUP_WEIGHTS) {
+        fprintf(out, ", group %s", wn_group_name(policy->group));
+        return;
+    }
+    for (int i = 0; i < policy->n_group_weights; i++) {
+        fprintf(out, "%s%g", i == 0 ? ", group " : ",", policy->group_weight[i]);
+    }
+}
+
+static void print_score(const struct wn_policy *policy, FILE *out) {
+    struct wn_policy usual;
+    wn_policy_default(&usual, policy->score);
+    if (policy->window == WN_WINDOW_ALL) {
+        fputs(usual.window != WN_WINDOW_ALL ? ", window all" : "", out);
+    } else if (wn_policy_window(policy) >= policy->window) {
+        fprintf(out, ", window %d", policy->window);
+    }
+    if (policy->pool != WN_POOL_NONE) {
+        fprintf(out, ", %s pool of %d", wn_pool_name(policy->pool), policy->kernel);
+    }
+    if (policy->score == WN_SCORE_EXPOSURE) {
+        fprintf(out, ", gamma %g", policy->gamma);
+        if (policy->gamma != 0) {
+            fprintf(out, " of %s", wn_exposure_name(policy->exposure));
+        }
+    }
+}
+
+void wn_policy_print(const struct wn_policy *policy, FILE *out) {
+    if (policy->score == WN_SCORE_FULL) {
+        fputs("full", out);
+        return;
+    }
+    char keep[32], sink[16], recent[16];
+    wn_keep_format(&policy->keep, keep, sizeof keep);
+    wn_policy_format_protect(policy->sink, sink, sizeof sink);
+    wn_policy_format_protect(policy->recent, recent, sizeof recent);
+    fprintf(out, "%s, keep %s, select %s", wn_score_name(policy->score), keep,
+            wn_select_name(policy->select));
+    if (policy->select == WN_SELECT_SAMPLE) {
+        print_sampling(policy, out);
+    }
+    print_group(policy, out);
+    fprintf(out, ", sink %s, recent %s", sink, recent);
+    print_score(policy, out);
+    if (policy->budget != WN_BUDGET_HEAD) {
+        fprintf(out, ", budget %s", wn_budget_name(policy->budget));
+    }
+    if (policy->budget == WN_BUDGET_PYRAMID) {
+        fprintf(out, " (beta %g)", policy->beta);
+    } else if (policy->budget == WN_BUDGET_ADAPTIVE || policy->budget == WN_BUDGET_ADAPTIVE_MODEL) {
+        fprintf(out, " (safeguard %g)", policy->safeguard);
+    }
+    if (policy->merge) {
+        fprintf(out, ", merge above %g (key %s, value %s)", policy->merge_threshold,
+                wn_merge_part_name(policy->merge_key), wn_merge_part_name(policy->merge_value));
+    }
+}

@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli/reading.h"
+
+#include "cli/format.h"
+#include "cli/interrupt.h"
+#include "cli/policy_text.h"
+#include "cli/utf8.h"
+#include "core/clock.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+void wn_reading_say(const struct wn_reading *reading, const char *format, ...) {
+    if (reading->options->quiet) {
+        return;
+    }
+    va_list args;
+    va_start(args, format);
+    fputs("winnow: ", stderr);
+    vfprintf(stderr, format, args);
+    fputc('\n', stderr);
+    va_end(args);
+}
+
+/* ---- texts ---- */
+
+static wn_status read_question(struct wn_question *question, const char *text,
+                               struct wn_error *err) {
+    if (strcmp(text, "-") != 0) {
+        question->text = text;
+        question->n_bytes = strlen(text);
+        return WN_OK;
+    }
+    wn_status status = wn_text_file_read("-", &question->own, err);
+    if (status != WN_OK) {
+        return status;
+    }
+    question->text = question->own.bytes;
+    question->n_bytes = question->own.n_bytes;
+    /* The line break that ends a typed or echoed line is not part of the question. */
+    while (question->n_bytes > 0 && strchr("\r\n", question->text[question->n_bytes - 1]) != NULL) {
+        question->n_bytes--;
+    }
+    if (question->n_bytes == 0) {
+        return wn_error_set(
+            err, WN_E_IO,
+            "the question is empty (standard input held no text; say what to answer)");
+    }
+    return WN_OK;
+}
+
+static wn_status read_document(struct wn_reading *reading, struct wn_error *err) {
+    const char *path = reading->options->document_path;
+    reading->document_is_text = true;
+    if (path == NULL) {
+        return WN_OK;
+    }
+    wn_status status = wn_text_file_read(path, &reading->document, err);
+    if (status == WN_OK && !wn_utf8_is_text(reading->document.bytes, reading->document.n_bytes)) {
+        reading->document_is_text = false;
+        wn_reading_say(reading,
+                       "warning: the document holds bytes that are not text (NUL or invalid UTF-8; "
+                       "they are read as the replacement character)");
+    }
+    return status;
+}
+
+static wn_status read_questions(struct wn_reading *reading, const char *const *questions,
+                                int n_questions, struct wn_error *err) {
+    reading->has_questions = n_questions > 0;
+    reading->n_questions = n_questions > 0 ? n_questions : 1;
+    reading->question = calloc((size_t)reading->n_questions, sizeof *reading->question);
+    if (reading->question == NULL) {
+        reading->n_questions = 0;
+        return wn_error_set(err, WN_E_MEMORY, "out of memory for %d questions", n_questions);
+    }
+    if (!reading->has_questions) {
+        reading->question[0].text = reading->document.bytes;
+        reading->question[0].n_bytes = reading->document.n_bytes;
+    }
+    wn_status status = WN_OK;
+    for (int i = 0; i < n_questions && status == WN_OK; i++) {
+        status = read_question(&reading->question[i], questions[i], err);
+    }
+    return status;
+}
+
+static wn_status open_model(struct wn_reading *reading, struct wn_error *err) {
+    struct wn_error why = {0};
+    wn_status status = wn_model_open(reading->options->model_path, &reading->model, &why);
+    if (status != WN_OK) {
+        return wn_error_set(err, status, "cannot use the model %.200s (%s)",
+                            reading->options->model_path, why.message);
+    }
+    wn_model_info(reading->model, &reading->model_info);
+    return WN_OK;
+}
+
+int64_t wn_reading_n_prompt(const struct wn_reading *reading, int i) {
+    return reading->document_tokens.n + reading->question[i].tokens.n;
+}
+
+static wn_status tokenize_texts(struct wn_reading *reading, struct wn_error *err) {
+    bool has_questions = reading->has_questions;
+    wn_status status = wn_model_chat_document(
+        reading->model, has_questions ? reading->document.bytes : NULL,
+        has_questions ? reading->document.n_bytes : 0, &reading->document_tokens, err);
+    for (int i = 0; i < reading->n_questions && status == WN_OK; i++) {
+        struct wn_question *question = &reading->question[i];
+        status = wn_model_chat_question(reading->model, question->text, question->n_bytes,
+                                        &question->tokens, err);
+        int64_t n_prompt = wn_reading_n_prompt(reading, i);
+        reading->n_prompt_max = n_prompt > reading->n_prompt_max ? n_prompt : reading->n_prompt_max;
+    }
+    return status;
+}
+
+wn_status wn_reading_open(struct wn_reading *reading, const char *const *questions, int n_questions,
+                          struct wn_error *err) {
+    wn_status status = read_document(reading, err);
+    if (status == WN_OK) {
+        status = read_questions(reading, questions, n_questions, err);
+    }
+    if (status == WN_OK) {
+        status = open_model(reading, err);
+    }
+    return status == WN_OK ? tokenize_texts(reading, err) : status;
+}
+
+/* ---- lengths and budgets, before anything long begins ---- */
+
+static wn_status refuse_length(const struct wn_reading *reading, int64_t n_ctx,
+                               struct wn_error *err) {
+    struct wn_text32 prompt, context;
+    wn_format_count(reading->n_prompt_max, &prompt);
+    wn_format_count(n_ctx, &context);
+    if (n_ctx < reading->model_info.n_ctx_train) {
+        return wn_error_set(
+            err, WN_E_CONTEXT,
+            "the prompt is longer than the context (%s tokens, and -c allows %s; raise -c or "
+            "shorten the document)",
+            prompt.text, context.text);
+    }
+    return wn_error_set(
+        err, WN_E_CONTEXT,
+        "the prompt is longer than the context (%s tokens, and the context holds %s; shorten the "
+        "document or choose a model trained for longer texts)",
+        prompt.text, context.text);
+}
+
+wn_status wn_reading_limit(const struct wn_reading *reading, int64_t n_more, int64_t *limit,
+                           struct wn_error *err) {
+    int64_t n_trained = reading->model_info.n_ctx_train;
+    *limit = reading->options->n_ctx > 0 ? reading->options->n_ctx : n_trained;
+    if (*limit > n_trained) {
+        wn_reading_say(reading,
+                       "warning: -c %lld is above the %lld tokens the model was trained for "
+                       "(answers about longer texts may be nonsense)",
+                       (long long)*limit, (long long)n_trained);
+    }
+    return reading->n_prompt_max > *limit - n_more ? refuse_length(reading, *limit, err) : WN_OK;
+}
+
+static wn_status check_prompt(const struct wn_policy *policy, int64_t n_prompt,
+                              struct wn_error *err) {
+    const struct wn_head_view head = {.n_entries = n_prompt, .n_tokens = n_prompt, .n_group = 1};
+    /* Protected entries follow from the mean budget, which `head` gives to every head. */
+    struct wn_policy mean = *policy;
+    mean.budget = WN_BUDGET_HEAD;
+    mean.sink = mean.recent = WN_PROTECT_AUTO;
+    struct wn_head_budget budget;
+    wn_status status = wn_budget_heads(&mean, &head, NULL, NULL, 1, &budget, err);
+    struct wn_protected protect;
+    if (status == WN_OK) {
+        status = wn_protect(policy, &head, budget.k, &protect, err);
+    }
+    if (status != WN_E_BUDGET) {
+        return status;
+    }
+    char keep[32], sink[16], recent[16];
+    wn_keep_format(&policy->keep, keep, sizeof keep);
+    wn_policy_format_protect(policy->sink, sink, sizeof sink);
+    wn_policy_format_protect(policy->recent, recent, sizeof recent);
+    return wn_error_set(err, status,
+                        "--keep %s leaves %lld of %lld entries per head (fewer than --sink %s and "
+                        "--recent %s protect; raise --keep or lower the others)",
+                        keep, (long long)budget.k, (long long)n_prompt, sink, recent);
+}
+
+wn_status wn_reading_check_budget(const struct wn_reading *reading, const struct wn_policy *policy,
+                                  struct wn_error *err) {
+    wn_status status = WN_OK;
+    if (policy->keep.kind == WN_KEEP_BYTES || policy->score == WN_SCORE_FULL) {
+        return status;
+    }
+    for (int i = 0; i < reading->n_questions && status == WN_OK; i++) {
+        status = check_prompt(policy, wn_reading_n_prompt(reading, i), err);
+    }
+    return status;
+}
+
+static wn_status make_engine(struct wn_reading *reading, int64_t n_ctx, struct wn_error *err) {
+    const struct wn_reading_options *options = reading->options;
+    struct wn_engine_options engine_options;
+    wn_engine_options_default(&engine_options);
+    engine_options.n_ctx = n_ctx;
+    engine_options.n_batch = (int)options->n_batch;
+    engine_options.n_threads = (int)options->n_threads;
+    engine_options.kernels = options->kernels;
+    struct wn_error why = {0};
+    wn_status status = wn_engine_create(reading->model, &engine_options, &reading->engine, &why);
+    if (status != WN_OK) {
+        return wn_error_set(err, status, "cannot prepare the model (%s%s)", why.message,
+                            status == WN_E_MEMORY ? "; lower -c, or give a shorter text" : "");
+    }
+    wn_engine_info(reading->engine, &reading->engine_info);
+    int n_threads = reading->engine_info.n_threads;
+    if (options->n_threads > n_threads) {
+        wn_reading_say(reading,
+                       "warning: -t %lld is above the %d cores this process may use (using %d)",
+                       (long long)options->n_threads, n_threads, n_threads);
+    }
+    return WN_OK;
+}
+
+wn_status wn_reading_begin(struct wn_reading *reading, const struct wn_policy *policy,
+                           int64_t n_ctx, struct wn_session **session, struct wn_error *err) {
+    wn_status status = make_engine(reading, n_ctx, err);
+    if (status != WN_OK) {
+        return status;
+    }
+    int64_t token_bytes = reading->engine_info.token_bytes;
+    if (policy->keep.kind == WN_KEEP_BYTES && policy->keep.bytes < token_bytes) {
+        return wn_error_set(
+            err, WN_E_BUDGET,
+            "--keep %lldB is too little (one entry per head takes %lld bytes; raise it)",
+            (long long)policy->keep.bytes, (long long)token_bytes);
+    }
+    status = wn_session_create(reading->engine, session, err);
+    return status == WN_OK ? wn_session_observe(*session, policy, reading->n_prompt_max, err)
+                           : status;
+}
+
+/* ---- reading ---- */
+
+static bool on_read(void *user, int64_t n_done, int64_t n_total) {
+    struct wn_reading *reading = user;
+    wn_progress_update(&reading->progress, n_done, n_total, wn_clock());
+    return !wn_interrupt_raised();
+}
+
+wn_status wn_reading_feed(struct wn_reading *reading, struct wn_session *session,
+                          const struct wn_tokens *tokens, struct wn_error *err) {
+    if (tokens->n == 0) {
+        return WN_OK;
+    }
+    const struct wn_feed_options feed = {
+        .logits = WN_LOGITS_LAST, .on_progress = on_read, .user = reading};
+    int64_t n_before = wn_session_n_tokens(session);
+    double started = wn_clock();
+    wn_progress_begin(&reading->progress, stderr,
+                      wn_progress_style_of(stderr, reading->options->quiet), "reading", started);
+    wn_status status = wn_session_feed(session, tokens->id, tokens->n, &feed, err);
+    wn_progress_end(&reading->progress);
+    reading->read_seconds += wn_clock() - started;
+    reading->n_read += wn_session_n_tokens(session) - n_before;
+    return status;
+}
+
+/* ---- after it ---- */
+
+void wn_reading_print_texts(const struct wn_reading *reading, FILE *out) {
+    struct wn_text32 count, least, most;
+    const char *path = reading->options->document_path;
+    if (!reading->has_questions) {
+        fprintf(out, "prompt     %s tokens, %s\n", wn_format_count(reading->n_prompt_max, &count),
+                strcmp(path, "-") == 0 ? "standard input" : path);
+        return;
+    }
+    if (path != NULL) {
+        fprintf(out, "document   %s tokens, %s\n",
+                wn_format_count(reading->document_tokens.n, &count),
+                strcmp(path, "-") == 0 ? "standard input" : path);
+    }
+    int64_t n_least = reading->question[0].tokens.n;
+    int64_t n_most = n_least;
+    for (int i = 1; i < reading->n_questions; i++) {
+        int64_t n = reading->question[i].tokens.n;
+        n_least = n < n_least ? n : n_least;
+        n_most = n > n_most ? n : n_most;
+    }
+    /* Without a document, what the chat template puts in front counts as part of the question. */
+    int64_t n_template = path == NULL ? reading->document_tokens.n : 0;
+    wn_format_count(n_least + n_template, &least);
+    wn_format_count(n_most + n_template, &most);
+    if (reading->n_questions == 1) {
+        fprintf(out, "question   %s tokens\n", least.text);
+    } else {
+        fprintf(out, "questions  %d, of %s to %s tokens\n", reading->n_questions, least.text,
+                most.text);
+    }
+}
+
+void wn_reading_free(struct wn_reading *reading) {
+    for (int i = 0; i < reading->n_questions; i++) {
+        wn_text_file_free(&reading->question[i].own);
+        wn_tokens_free(&reading->question[i].tokens);
+    }
+    free(reading->question);
+    wn_tokens_free(&reading->document_tokens);
+    wn_text_file_free(&reading->document);
+    wn_engine_free(reading->engine);
+    wn_model_free(reading->model);
+}

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: MIT */
+/* A document and questions about it, read with a model: what `run` and `inspect` have in common. */
+#ifndef WN_CLI_READING_H
+#define WN_CLI_READING_H
+
+#include "cli/args.h"
+#include "cli/progress.h"
+#include "cli/reading_options.h"
+#include "eval/text_file.h"
+#include "winnow.h"
+
+struct wn_question {
+    const char *text;
+    size_t n_bytes;
+    struct wn_text_file own; /* when the text was read from standard input */
+    struct wn_tokens tokens;
+};
+
+/* Zero-initialise but for `options`; free with wn_reading_free. The functions stand in the order in
+ * which they are called. */
+struct wn_reading {
+    const struct wn_reading_options *options;
+
+    struct wn_text_file document;
+    bool document_is_text; /* false: holds NUL bytes or invalid UTF-8, which the library replaces */
+    bool has_questions;    /* false: the document is the whole prompt, and stands as question[0] */
+    int n_questions;
+    struct wn_question *question; /* [n_questions] */
+    struct wn_tokens document_tokens;
+    int64_t n_prompt_max; /* longest prompt, tokens */
+
+    struct wn_model *model;
+    struct wn_model_info model_info;
+    struct wn_engine *engine;
+    struct wn_engine_info engine_info;
+
+    struct wn_progress progress;
+    int64_t n_read; /* prompt tokens processed, and the time for them */
+    double read_seconds;
+};
+
+/* Tells the user something that is neither a result nor an error; nothing when quiet. */
+__attribute__((format(printf, 2, 3))) void wn_reading_say(const struct wn_reading *reading,
+                                                          const char *format, ...);
+
+/* Reads the document and the questions, opens the model, and makes tokens of the texts. */
+wn_status wn_reading_open(struct wn_reading *reading, const char *const *questions, int n_questions,
+                          struct wn_error *err);
+
+/* Tokens of the document and question i together. */
+int64_t wn_reading_n_prompt(const struct wn_reading *reading, int i);
+
+/*
+ * The longest text that -c or the model allows, with a warning where it is more than the model was
+ * trained for. WN_E_CONTEXT when a prompt does not leave room for n_more tokens.
+ */
+wn_status wn_reading_limit(const struct wn_reading *reading, int64_t n_more, int64_t *limit,
+                           struct wn_error *err);
+
+/* Refuses protected entries that cannot fit before the document is read, not after. A budget in
+ * bytes depends on the store, and is left to the compression. WN_E_BUDGET. */
+wn_status wn_reading_check_budget(const struct wn_reading *reading, const struct wn_policy *policy,
+                                  struct wn_error *err);
+
+/* Makes the engine, for texts of n_ctx tokens, and a session that observes for the policy. */
+wn_status wn_reading_begin(struct wn_reading *reading, const struct wn_policy *policy,
+                           int64_t n_ctx, struct wn_session **session, struct wn_error *err);
+
+/* Feeds a part of the prompt and counts what was processed, also when it is stopped halfway.
+ * WN_E_ABORTED when interrupted. */
+wn_status wn_reading_feed(struct wn_reading *reading, struct wn_session *session,
+                          const struct wn_tokens *tokens, struct wn_error *err);
+
+/* Prints the lines "document" and "question", or "prompt", of a heading. */
+void wn_reading_print_texts(const struct wn_reading *reading, FILE *out);
+
+/* The engine's sessions must be gone. */
+void wn_reading_free(struct wn_reading *reading);
+
+#endif

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli/reading_options.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define FIELD(name) .offset = offsetof(struct wn_reading_options, name)
+
+const struct wn_flag wn_reading_source[WN_READING_N_SOURCE] = {
+    {.name = "model",
+     .short_name = "m",
+     .value = "FILE",
+     .section = WN_SECTION_TASK,
+     .kind = WN_FLAG_TEXT,
+     FIELD(model_path),
+     .help = "The GGUF model. Without it the environment's WINNOW_MODEL is used."},
+    {.name = "file",
+     .short_name = "f",
+     .value = "FILE",
+     .section = WN_SECTION_TASK,
+     .kind = WN_FLAG_TEXT,
+     FIELD(document_path),
+     .help = "The document, up to 1 GiB of text; - reads standard input. Without -p it is the "
+             "whole prompt."},
+};
+
+const struct wn_flag wn_reading_machine[WN_READING_N_MACHINE] = {
+    {.name = "ctx-size",
+     .short_name = "c",
+     .value = "N",
+     .section = WN_SECTION_MACHINE,
+     .kind = WN_FLAG_INTEGER,
+     FIELD(n_ctx),
+     .min = 0,
+     .max = 1073741823,
+     .automatic = "auto",
+     .automatic_value = WN_N_CTX_AUTO,
+     .preset = "auto",
+     .help = "Most tokens of the text, answers included. auto: what is needed, at most what the "
+             "model was trained for; 0: what it was trained for."},
+    {.name = "threads",
+     .short_name = "t",
+     .value = "N",
+     .section = WN_SECTION_MACHINE,
+     .kind = WN_FLAG_INTEGER,
+     FIELD(n_threads),
+     .min = 1,
+     .max = 256,
+     .automatic = "auto",
+     .preset = "auto",
+     .help = "Threads. auto: all cores this process may use."},
+    {.name = "batch-size",
+     .short_name = "b",
+     .value = "N",
+     .section = WN_SECTION_MACHINE,
+     .kind = WN_FLAG_INTEGER,
+     FIELD(n_batch),
+     .min = 32,
+     .max = 4096,
+     .preset = "512",
+     .help = "Tokens read in one step."},
+    {.name = "ubatch-size",
+     .short_name = "ub",
+     .value = "N",
+     .section = WN_SECTION_MACHINE,
+     .kind = WN_FLAG_INTEGER,
+     FIELD(n_batch),
+     .min = 32,
+     .max = 4096,
+     .help = "The same as --batch-size."},
+};
+
+static wn_status check_texts(const struct wn_reading_options *options, const char *const *questions,
+                             int n_questions, struct wn_error *err) {
+    if (options->document_path == NULL && n_questions == 0) {
+        return wn_error_set(
+            err, WN_E_ARG,
+            "nothing to do (there is no document and no question; give -f FILE, -p TEXT or both)");
+    }
+    int n_stdin = options->document_path != NULL && strcmp(options->document_path, "-") == 0;
+    for (int i = 0; i < n_questions; i++) {
+        const char *question = questions[i];
+        if (question[strspn(question, " \t\r\n")] == '\0') {
+            return wn_error_set(err, WN_E_ARG,
+                                "a question is empty (-p got no text; say what to answer)");
+        }
+        n_stdin += strcmp(question, "-") == 0;
+    }
+    if (n_stdin > 1) {
+        return wn_error_set(
+            err, WN_E_ARG,
+            "standard input is named %d times (it can be read once; put the other texts into "
+            "files or arguments)",
+            n_stdin);
+    }
+    if (options->document_path != NULL && options->document_path[0] == '\0') {
+        return wn_error_set(err, WN_E_ARG,
+                            "the document's name is empty (-f got no text; name a file)");
+    }
+    return WN_OK;
+}
+
+static wn_status check_model(struct wn_reading_options *options, struct wn_error *err) {
+    if (options->model_path == NULL) {
+        options->model_path = getenv("WINNOW_MODEL");
+    }
+    if (options->model_path == NULL || options->model_path[0] == '\0') {
+        return wn_error_set(err, WN_E_ARG,
+                            "no model given (neither -m nor WINNOW_MODEL names one; give a GGUF "
+                            "file with -m FILE)");
+    }
+    return WN_OK;
+}
+
+static wn_status check_kernels(struct wn_reading_options *options, struct wn_error *err) {
+    static const char *const known[] = {"auto", "avx512", "avx2", "reference"};
+    const char *wanted = getenv("WINNOW_CPU");
+    if (wanted == NULL || wanted[0] == '\0') {
+        wanted = "auto";
+    }
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
+        if (strcmp(wanted, known[i]) == 0) {
+            options->kernels = known[i];
+            return WN_OK;
+        }
+    }
+    return wn_error_set(
+        err, WN_E_ARG,
+        "unknown kernels '%.40s' in WINNOW_CPU (choose from auto, avx512, avx2, reference)",
+        wanted);
+}
+
+wn_status wn_reading_options_check(struct wn_reading_options *options, const char *const *questions,
+                                   int n_questions, struct wn_error *err) {
+    wn_status status = check_kernels(options, err);
+    if (status == WN_OK) {
+        status = check_texts(options, questions, n_questions, err);
+    }
+    return status == WN_OK ? check_model(options, err) : status;
+}

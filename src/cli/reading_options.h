@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: MIT */
+/* The flags of every subcommand that reads a text with a model. */
+#ifndef WN_CLI_READING_OPTIONS_H
+#define WN_CLI_READING_OPTIONS_H
+
+#include "cli/args.h"
+#include "winnow_core.h"
+
+enum { WN_N_CTX_AUTO = -1 };
+
+struct wn_reading_options {
+    const char *model_path;
+    const char *document_path; /* "-": standard input; NULL: none */
+    int64_t n_ctx; /* WN_N_CTX_AUTO: what is needed; 0: what the model was trained for */
+    int64_t n_batch;
+    int64_t n_threads; /* 0: all cores */
+    const char *kernels;
+    bool quiet;
+};
+
+/* The parts of a subcommand's table, both for one struct wn_reading_options. */
+enum { WN_READING_N_SOURCE = 2, WN_READING_N_MACHINE = 4 };
+extern const struct wn_flag wn_reading_source[WN_READING_N_SOURCE];
+extern const struct wn_flag wn_reading_machine[WN_READING_N_MACHINE];
+
+/* The sections' headings, for rows that stand beside those. */
+#define WN_SECTION_TASK    "Task"
+#define WN_SECTION_MACHINE "Machine"
+#define WN_SECTION_OUTPUT  "Output"
+
+/*
+ * Completes the options from the environment (WINNOW_MODEL, WINNOW_CPU) and checks them together
+ * with the questions. WN_E_ARG with a sentence in err. Texts then point into argv and the
+ * environment.
+ */
+wn_status wn_reading_options_check(struct wn_reading_options *options, const char *const *questions,
+                                   int n_questions, struct wn_error *err);
+
+#endif

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: MIT */
+/* What a session observed, as the core's pipeline reads it: one head at a time. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/engine.h"
+
+static void free_arrays(void *arrays, int n) {
+    void **array = arrays;
+    for (int i = 0; array != NULL && i < n; i++)
+        free(array[i]);
+    free(array);
+}
+
+void wn_gathered_free(struct wn_gathered *all) {
+    free_arrays(all->log_weight, all->n_heads);
+    free_arrays(all->position, all->n_heads);
+    free_arrays(all->scratch, all->session != NULL ? all->session->engine->n_threads : 0);
+    free(all->view);
+    free(all->entry_bytes);
+    *all = (struct wn_gathered){0};
+}
+
+void wn_session_read_rows(const struct wn_session *session, int layer, int head, float *k,
+                          float *v) {
+    const struct wn_kernels *kernels = session->engine->kernels;
+    const struct wn_kv kv = wn_store_kv(session->store, layer, head);
+    const struct wn_page_layout *layout = kv.layout;
+    const int64_t n = wn_store_length(session->store, layer, head);
+    for (int64_t i = 0; i < n; i++) {
+        const uint8_t *page = kv.pages[i / WN_PAGE_LEN];
+        const size_t row = (size_t)(i % WN_PAGE_LEN);
+        if (k != NULL)
+            kernels->decode_row(layout->k_type, page + row * layout->k_row_bytes,
+                                k + i * layout->k_dim, layout->k_dim);
+        if (v != NULL)
+            kernels->decode_row(layout->v_type, page + layout->v_offset + row * layout->v_row_bytes,
+                                v + i * layout->v_dim, layout->v_dim);
+    }
+}
+
+/* The pipeline's reader. */
+static bool read_head(void *user, int i_head, int thread, const struct wn_head_arrays *arrays) {
+    const struct wn_gathered *all = user;
+    const struct wn_session *session = all->session;
+    const struct wn_head_view *view = &all->view[i_head];
+    const int layer = view->layer, head = view->head;
+    if (arrays->observed != NULL && wn_policy_observe(all->policy) == WN_OBSERVE_WINDOW)
+        wn_session_observe_window(session, all->policy, layer, head, arrays->observed,
+                                  all->scratch[thread]);
+    else if (arrays->observed != NULL)
+        wn_session_observed(session, wn_session_observer(session, all->policy), layer, head,
+                            view->n_entries, arrays->observed);
+    if (arrays->k_norm != NULL || arrays->v_norm != NULL) {
+        const struct wn_kv kv = wn_store_kv(session->store, layer, head);
+        session->engine->kernels->row_norms(&kv, 0, view->n_entries, arrays->k_norm,
+                                            arrays->v_norm);
+    }
+    if (arrays->k != NULL || arrays->v != NULL)
+        wn_session_read_rows(session, layer, head, arrays->k, arrays->v);
+    return true;
+}
+
+/* Log-weights and positions, which only a session compressed before has of its own. */
+static bool copy_entries(struct wn_gathered *all, int i) {
+    const struct wn_store *store = all->session->store;
+    struct wn_head_view *view = &all->view[i];
+    const size_t n = view->n_entries > 0 ? (size_t)view->n_entries : 1;
+    all->log_weight[i] = malloc(n * sizeof(float));
+    all->position[i] = malloc(n * sizeof(int32_t));
+    if (all->log_weight[i] == NULL || all->position[i] == NULL)
+        return false;
+    wn_store_log_weights(store, view->layer, view->head, 0, view->n_entries, all->log_weight[i]);
+    wn_store_positions(store, view->layer, view->head, 0, view->n_entries, all->position[i]);
+    view->log_weight = all->log_weight[i];
+    view->position = all->position[i];
+    return true;
+}
+
+static bool make_scratch(struct wn_gathered *all) {
+    size_t scratch_bytes = 64;
+    for (int layer = 0; layer < all->session->engine->n_layers; layer++) {
+        const size_t bytes = wn_window_scratch_bytes(all->session, all->policy, layer);
+        if (scratch_bytes < bytes)
+            scratch_bytes = bytes;
+    }
+    for (int t = 0; t < all->session->engine->n_threads; t++)
+        if ((all->scratch[t] = aligned_alloc(64, scratch_bytes)) == NULL)
+            return false;
+    return true;
+}
+
+static bool gather(struct wn_gathered *all) {
+    const struct wn_session *session = all->session;
+    const struct wn_engine *engine = session->engine;
+    for (int i = 0; i < engine->n_layers; i++)
+        all->n_heads += engine->geometry[i].n_kv_heads;
+    const size_t n_heads = (size_t)all->n_heads;
+    all->view = calloc(n_heads, sizeof *all->view);
+    all->entry_bytes = calloc(n_heads, sizeof *all->entry_bytes);
+    all->log_weight = calloc(n_heads, sizeof *all->log_weight);
+    all->position = calloc(n_heads, sizeof *all->position);
+    all->scratch = calloc((size_t)engine->n_threads, sizeof *all->scratch);
+    if (all->view == NULL || all->entry_bytes == NULL || all->log_weight == NULL ||
+        all->position == NULL || all->scratch == NULL)
+        return false;
+    int i = 0;
+    for (int layer = 0; layer < engine->n_layers; layer++) {
+        const struct wn_layer_geometry *geometry = &engine->geometry[layer];
+        for (int head = 0; head < geometry->n_kv_heads; head++, i++) {
+            all->view[i] = (struct wn_head_view){
+                .n_entries = wn_store_length(session->store, layer, head),
+                .n_tokens = session->n_tokens,
+                .n_group = geometry->n_heads / geometry->n_kv_heads,
+                .layer = layer,
+                .head = head,
+                .d_k = geometry->k_dim,
+                .d_v = geometry->v_dim,
+            };
+            all->entry_bytes[i] = wn_layer_entry_bytes(&engine->shapes[layer]);
+            if (session->compressed && !copy_entries(all, i))
+                return false;
+        }
+    }
+    all->reader = (struct wn_head_reader){.read = read_head, .user = all};
+    return wn_policy_observe(all->policy) != WN_OBSERVE_WINDOW || make_scratch(all);
+}
+
+static wn_status check_observed(const struct wn_session *session, const struct wn_policy *policy,
+                                struct wn_error *err) {
+    const enum wn_observe needs = wn_policy_observe(policy);
+    const char *name = wn_score_name(policy->score);
+    if (needs == WN_OBSERVE_NONE || session->n_tokens == 0)
+        return WN_OK;
+    if (session->observation_lost)
+        return wn_error_set(err, WN_E_STATE,
+                            "what policy %s observed was lost when a step was stopped midway",
+                            name);
+    bool ok;
+    if (needs == WN_OBSERVE_ALL) {
+        const struct wn_observer *observer = wn_session_observer(session, policy);
+        ok = observer != NULL;
+        if (ok && session->n_tokens > observer->n_total)
+            return wn_error_set(err, WN_E_STATE,
+                                "policy %s was announced for %lld tokens and the text has %lld",
+                                name, (long long)observer->n_total, (long long)session->n_tokens);
+    } else {
+        ok = wn_session_holds_queries(session, wn_policy_window(policy));
+    }
+    if (ok)
+        return WN_OK;
+    return wn_error_set(err, WN_E_STATE, "policy %s was not announced before the text was fed",
+                        name);
+}
+
+wn_status wn_session_plan(const struct wn_session *session, const struct wn_policy *policy,
+                          struct wn_gathered *all, struct wn_plan *plan, struct wn_error *err) {
+    *all = (struct wn_gathered){.session = session, .policy = policy};
+    wn_status status = wn_policy_check(policy, err);
+    if (status == WN_OK)
+        status = check_observed(session, policy, err);
+    if (status != WN_OK)
+        return status;
+    if (!gather(all))
+        return wn_error_set(err, WN_E_MEMORY, "out of memory while scoring");
+    const struct wn_plan_options options = {
+        .n_threads = session->engine->n_threads,
+        .entry_bytes = all->entry_bytes,
+        .reader = &all->reader,
+    };
+    return wn_compress_plan(policy, all->view, all->n_heads, &options, plan, err);
+}

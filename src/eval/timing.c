@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: MIT */
+#include "eval/timing.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static int compare_doubles(const void *a, const void *b) {
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+double wn_median(const double *values, int n) {
+    double sorted[WN_MAX_ROUNDS];
+    memcpy(sorted, values, (size_t)n * sizeof *sorted);
+    qsort(sorted, (size_t)n, sizeof *sorted, compare_doubles);
+    return sorted[n / 2];
+}

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: MIT */
+/* Medians of timed rounds. */
+#ifndef WN_EVAL_TIMING_H
+#define WN_EVAL_TIMING_H
+
+/* Most rounds of a timed comparison. */
+enum { WN_MAX_ROUNDS = 99 };
+
+/* The middle value of n <= WN_MAX_ROUNDS, n odd. */
+double wn_median(const double *values, int n);
+
+#endif

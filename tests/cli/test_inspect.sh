@@ -1,0 +1,156 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# `winnow inspect`: the table, the JSON object and the plot, and that their figures are consistent.
+# shellcheck source=tests/cli/lib.sh
+. "$(dirname "$0")/lib.sh"
+
+cat >"$work/text" <<'TEXT'
+The ferry to Skarne leaves at six in the morning and at four in the afternoon, except when the ice
+is in. Then a sledge goes, drawn by two grey ponies, and takes whoever has paid and whatever has
+been tied down. The fare has been the same for forty years because nobody can find the form on which
+it would have to be changed. The ponies are called Bishop and Knight, and neither likes the rook.
+TEXT
+ask=(inspect -t 1 -f "$work/text")
+
+# shows PATTERN: as says, for standard output.
+shows() {
+    grep -Eq -- "$1" "$work/out" || fail "standard output does not match: $1"
+}
+
+# total NAME: a figure over all heads.
+total() {
+    python3 -c 'import json, sys
+print(json.load(open(sys.argv[1]))["totals"][sys.argv[2]])' "$work/out" "$1"
+}
+
+# consistent: what holds for every inspection.
+consistent() {
+    json 'len(d["heads"]) == d["totals"]["heads"] == 90'
+    json '[(h["layer"], h["head"]) for h in d["heads"]] == [(l, h) for l in range(30) for h in range(3)]'
+    json 'sum(h["kept"] for h in d["heads"]) == d["totals"]["entries_after"]'
+    json 'sum(h["entries"] for h in d["heads"]) == d["totals"]["entries_before"]'
+    json 'sum(h["merged"] for h in d["heads"]) == d["totals"]["merged"]'
+    json 'all(h["entries"] == d["totals"]["tokens"] == d["prompt"]["tokens_read"] for h in d["heads"])'
+    json 'all(1 <= h["protected"] <= h["kept"] <= h["entries"] for h in d["heads"])'
+    json 'all(h["bound"] >= h["error"] * (1 - 1e-9) - 1e-12 for h in d["heads"])'
+    json 'all(h["error_max"] >= h["error"] * (1 - 1e-9) for h in d["heads"])'
+    json 'all(h["bound_max"] >= h["bound"] * (1 - 1e-9) for h in d["heads"])'
+    json 'all(h["queries"] == 3 * d["settings"]["queries"] for h in d["heads"])'
+    json 'all(0 <= h["evicted_mass"] <= 1 for h in d["heads"])'
+    json 'abs(sum(h["error"] for h in d["heads"]) / 90 - d["totals"]["error_mean"]) < 1e-6'
+    json 'd["totals"]["bound_max"] == max(h["bound_max"] for h in d["heads"])'
+    json 'd["heads"][d["totals"]["worst_head"]]["relative_error"] ==
+          max(h["relative_error"] for h in d["heads"])'
+}
+
+# The table: a row of twelve columns for each head of the model.
+run 0 "${ask[@]}" --keep 30%
+shows '^model +[^ ].*, '
+shows '^prompt +[0-9]+ tokens, '
+shows '^policy +min-h, keep 30%, select sample \(tau 1, seed 0\)'
+shows '^queries +the last 32$'
+shows '^layer +head +kept +share +entropy +draws +ess +merged +evicted +error +bound +relative$'
+rows=$(grep -Ec '^ +[0-9]+ +[0-2] +[0-9]+ +[0-9.]+% +[0-9.e-]+ +[0-9.e+]+ +[0-9.e+]+ +- +[0-9.e-]+ +[0-9.e-]+ +[0-9.e-]+ +[0-9.]+%$' "$work/out")
+[ "$rows" -eq 90 ] || fail "$rows rows instead of 90"
+shows '^kept +[0-9,]+ of [0-9,]+ entries over 90 heads: [0-9.]+ %$'
+shows '^evicted +[0-9.]+ % of the attention'
+shows '^error +mean [0-9.]+ \([0-9.]+ % of the output\), largest [0-9.]+$'
+shows '^bound +mean [0-9.]+, largest [0-9.]+$'
+shows '^worst +layer [0-9]+, head [0-2]: error [0-9.]+, [0-9.]+ % of its output$'
+shows '^time +read in .*, planned in .*, inspected in '
+says_not 'warning'
+
+# The object.
+run 0 "${ask[@]}" --keep 30% --json
+python3 -m json.tool "$work/out" >/dev/null || fail "not JSON"
+consistent
+json 'd["settings"]["policy"] == "min-h" and d["settings"]["queries"] == 32'
+json 'all(h["draws"] > 0 and h["effective_samples"] > 0 and h["entropy_nat"] > 0 for h in d["heads"])'
+json 'd["document"]["bytes"] > 0 and d["prompt"]["question"] is None'
+json '0.2 < d["totals"]["kept_share"] < 0.4'
+json 'all(h["error"] > 0 and h["evicted_mass"] > 0 for h in d["heads"])'
+
+# The compression that `run` makes of the same prompt is the one inspected.
+kept=$(total entries_after)
+run 0 run -t 1 -f "$work/text" --keep 30% -n 1 --json
+json "d['answers'][0]['compression']['entries_after'] == $kept"
+
+# Top-k keeps as many as asked for, draws nothing, and has no samples.
+run 0 "${ask[@]}" --policy h2o-mean --keep 24 --json
+consistent
+json 'all(h["kept"] == 24 and h["draws"] is None and h["effective_samples"] is None for h in d["heads"])'
+error=$(total error_mean)
+run 0 "${ask[@]}" --policy h2o-mean --keep 72 --json
+json "d['totals']['error_mean'] < $error"
+
+# Everything kept: nothing moves, beyond rounding.
+for words in "--policy full" "--keep 100%" "--keep 5000"; do
+    # shellcheck disable=SC2086 # several words
+    run 0 "${ask[@]}" $words --json
+    consistent
+    json 'd["totals"]["kept_share"] == 1'
+    json 'all(h["error"] < 1e-9 and h["evicted_mass"] == 0 for h in d["heads"])'
+done
+run 0 "${ask[@]}" --policy full
+shows '^policy +full$'
+shows '^ +0 +0 +[0-9]+ +100\.0% +- +- +- +- +0 '
+
+# Merging, other budgets, a question, other queries.
+run 0 "${ask[@]}" --policy h2o --keep 24 --merge 0.3 --merge-key mean --json
+consistent
+json 'd["totals"]["merged"] > 0 and d["settings"]["merge"] == 0.3'
+run 0 "${ask[@]}" --policy h2o --keep 24 --merge 0.3
+shows '^merged +[0-9,]+ evicted entries into kept ones$'
+for budget in global adaptive adaptive-model; do
+    run 0 "${ask[@]}" --budget "$budget" --keep 30% --json
+    consistent
+    json 'len({h["kept"] for h in d["heads"]}) > 1'
+done
+run 0 "${ask[@]}" --policy pyramidkv --window 8 --beta 4 --sink 0 --recent 0 --keep 40 --json
+consistent
+json 'd["heads"][0]["kept"] > d["heads"][89]["kept"]'
+run 0 "${ask[@]}" -p "What are the ponies called?" --queries 5 --json
+consistent
+json 'd["settings"]["queries"] == 5 and d["prompt"]["question"] == "What are the ponies called?"'
+json 'd["prompt"]["document_tokens"] + d["prompt"]["question_tokens"] == d["totals"]["tokens"]'
+run 0 "${ask[@]}" -p "What are the ponies called?" -q
+shows '^document +[0-9]+ tokens, '
+shows '^question +[0-9]+ tokens'
+[ -z "$err" ] || fail "-q is not quiet"
+# A prompt shorter than the queries asked for has all of its own.
+run 0 inspect -t 1 -p hello --queries 4096 --keep 50% --json
+consistent
+json 'd["settings"]["queries"] == d["totals"]["tokens"]'
+
+# What cannot be done is said, by the same rules as for `run`.
+refused 2 '--keep 20 leaves 20 of [0-9]+ entries per head' \
+    "${ask[@]}" --keep 20 --sink 15 --recent 10
+refused 2 '--keep 1000B is too little' "${ask[@]}" --keep 1000B
+run 2 "${ask[@]}" --group 0.5,0.5
+says 'number of query heads .*group weights'
+refused 1 'longer than the context .*-c allows 20' "${ask[@]}" -c 20
+refused 1 'cannot open /nonexistent/text' inspect -f /nonexistent/text
+run 0 "${ask[@]}" --gamma 1
+says 'warning: --gamma has no effect \(only exposure uses it, and the policy is min-h\)'
+
+# Plots. Without gnuplot the table still comes.
+if command -v gnuplot >/dev/null; then
+    run 0 "${ask[@]}" --plot "$work/it's \"kept\".svg"
+    shows '^worst '
+    [ "$(head -c 5 "$work/it's \"kept\".svg")" = '<?xml' ] || fail "not an SVG picture"
+    grep -q 'KV head' "$work/it's \"kept\".svg" || fail "no labels"
+    run 0 "${ask[@]}" --json --plot "$work/kept.PNG"
+    python3 -m json.tool "$work/out" >/dev/null || fail "not JSON"
+    [ "$(head -c 8 "$work/kept.PNG" | od -An -tx1 | tr -d ' ')" = 89504e470d0a1a0a ] ||
+        fail "not a PNG picture"
+    run 1 "${ask[@]}" --plot "$work/nowhere/kept.svg"
+    says 'cannot write the plot .*nowhere/kept.svg \(No such file'
+fi
+printf '#!/bin/sh\nPATH=/nonexistent exec "%s" "$@"\n' "$WINNOW_BIN" >"$work/winnow"
+chmod +x "$work/winnow"
+WINNOW_BIN=$work/winnow
+run 1 "${ask[@]}" --plot "$work/missing.svg"
+says '^winnow: cannot draw the plot \(gnuplot is not installed, or not in PATH\)$'
+shows '^worst '
+[ ! -e "$work/missing.svg" ] || fail "a picture without gnuplot"
+finish

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: MIT */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "cli/inspect_options.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static struct wn_inspect_options options;
+static struct wn_error err;
+
+/* Parses the words of a line, which must not hold spaces of their own. */
+static wn_status parse(const char *line) {
+    static char words[512];
+    char *argv[64];
+    int argc = 0;
+    snprintf(words, sizeof words, "inspect %s", line);
+    for (char *word = strtok(words, " "); word != NULL; word = strtok(NULL, " ")) {
+        argv[argc++] = word;
+    }
+    memset(&err, 0, sizeof err);
+    return wn_inspect_options_parse(argc, argv, &options, &err);
+}
+
+static int clear_environment(void **state) {
+    (void)state;
+    unsetenv("WINNOW_MODEL");
+    unsetenv("WINNOW_CPU");
+    return 0;
+}
+
+static void defaults(void **state) {
+    (void)state;
+    assert_int_equal(parse("-m x -f doc"), WN_OK);
+    assert_string_equal(options.reading.model_path, "x");
+    assert_string_equal(options.reading.document_path, "doc");
+    assert_string_equal(options.reading.kernels, "auto");
+    assert_int_equal(options.reading.n_ctx, WN_N_CTX_AUTO);
+    assert_int_equal(options.n_queries, 32);
+    assert_int_equal(options.policy.score, WN_SCORE_MIN_H);
+    assert_null(options.question);
+    assert_null(options.plot_path);
+    assert_false(options.json || options.help || options.reading.quiet);
+}
+
+static void flags_reach_their_fields(void **state) {
+    (void)state;
+    assert_int_equal(parse("-m x -f doc -p why --queries 4096 --policy snapkv --merge 0.8 --pool "
+                           "max --plot a.b.SVG --json -q -c 99 -t 2 -b 64"),
+                     WN_OK);
+    assert_string_equal(options.question, "why");
+    assert_int_equal(options.n_queries, 4096);
+    assert_int_equal(options.policy.score, WN_SCORE_SNAPKV);
+    assert_true(options.policy.merge);
+    assert_int_equal(options.policy.pool, WN_POOL_MAX);
+    assert_int_equal(options.policy.kernel, 7);
+    assert_string_equal(options.plot_path, "a.b.SVG");
+    assert_int_equal(options.plot_format, WN_PLOT_SVG);
+    assert_true(options.json && options.reading.quiet);
+    assert_int_equal(options.reading.n_ctx, 99);
+    assert_int_equal(options.reading.n_threads, 2);
+    assert_int_equal(options.reading.n_batch, 64);
+    assert_int_equal(parse("-m x -p why --plot .png"), WN_OK);
+    assert_int_equal(options.plot_format, WN_PLOT_PNG);
+}
+
+static void expect_refusal(const char *line, const char *part) {
+    assert_int_equal(parse(line), WN_E_ARG);
+    if (strstr(err.message, part) == NULL) {
+        fail_msg("'%s' does not say '%s'", err.message, part);
+    }
+}
+
+static void refusals(void **state) {
+    (void)state;
+    expect_refusal("-m x", "there is no document and no question");
+    expect_refusal("-f doc", "neither -m nor WINNOW_MODEL names one");
+    expect_refusal("-m x -f - -p -", "standard input is named 2 times");
+    expect_refusal("-m x -f doc --queries 0", "--queries '0' is refused (out of range; give 1 to "
+                                              "4096)");
+    expect_refusal("-m x -f doc --queries 4097", "--queries '4097' is refused");
+    static const char *const names[] = {"kept.jpg", "kept", "svg", "kept.svg.gz", "a.svg/b"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        char line[64], part[96];
+        snprintf(line, sizeof line, "-m x -f doc --plot %s", names[i]);
+        snprintf(part, sizeof part,
+                 "--plot '%s' is refused (the name tells the kind of picture; end it in .svg or "
+                 ".png)",
+                 names[i]);
+        expect_refusal(line, part);
+    }
+    expect_refusal("-m x -f doc --plot=", "--plot '' is refused");
+    expect_refusal("-m x -f doc --window 0", "--window '0' is refused");
+    /* Flags of `run` that mean nothing here. */
+    expect_refusal("-m x -f doc --compare", "unknown flag --compare");
+    expect_refusal("-m x -f doc --predict 3", "unknown flag --predict");
+}
+
+static void warnings(void **state) {
+    (void)state;
+    char text[512];
+    assert_int_equal(parse("-m x -f doc --policy h2o --seed 3 --tau 2"), WN_OK);
+    FILE *out = tmpfile();
+    assert_non_null(out);
+    wn_inspect_options_warn(&options, out);
+    rewind(out);
+    text[fread(text, 1, sizeof text - 1, out)] = '\0';
+    fclose(out);
+    assert_string_equal(text, "winnow: warning: --tau has no effect (only sampled entries are "
+                              "corrected; add --select sample)\n"
+                              "winnow: warning: --seed has no effect (nothing is drawn)\n");
+}
+
+static void help_names_every_flag(void **state) {
+    (void)state;
+    assert_int_equal(parse("--help"), WN_OK);
+    assert_true(options.help);
+    FILE *out = tmpfile();
+    assert_non_null(out);
+    wn_args_print_help(&wn_inspect_flags, out);
+    rewind(out);
+    char line[512];
+    int n_flags = 0;
+    while (fgets(line, sizeof line, out) != NULL) {
+        if (strlen(line) > 81) {
+            fail_msg("too long: %s", line);
+        }
+        n_flags += strncmp(line, "  -", 3) == 0 || strncmp(line, "      --", 8) == 0;
+    }
+    assert_int_equal(n_flags, wn_args_count(&wn_inspect_flags));
+    fclose(out);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(defaults, clear_environment),
+        cmocka_unit_test_setup(flags_reach_their_fields, clear_environment),
+        cmocka_unit_test_setup(refusals, clear_environment),
+        cmocka_unit_test_setup(warnings, clear_environment),
+        cmocka_unit_test_setup(help_names_every_flag, clear_environment),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

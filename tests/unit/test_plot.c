@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: MIT */
+/* Plots, with stand-ins for gnuplot so that the tests need none: shell scripts of that name, first
+ * in PATH. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "cli/plot.h"
+
+#include <dirent.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static char folder[] = "/tmp/winnow-plot-XXXXXX";
+static char *usual_path;
+static struct wn_error err;
+
+static const double values[] = {0.25, 0.5, NAN, 1, 0, 0.125};
+static const struct wn_heat_map map = {.title = "it's 20%",
+                                       .x_label = "x\nset output 'elsewhere'",
+                                       .y_label = "y",
+                                       .value_label = "v",
+                                       .n_rows = 3,
+                                       .n_columns = 2,
+                                       .value = values};
+
+static const char *in_folder(const char *name) {
+    static char path[256];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    return path;
+}
+
+/* Makes a gnuplot of these shell commands the only one. */
+static void stand_in(const char *commands) {
+    char path[256];
+    snprintf(path, sizeof path, "%s", in_folder("gnuplot"));
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fprintf(file, "#!/bin/sh\n%s\n", commands);
+    assert_int_equal(fclose(file), 0);
+    assert_int_equal(chmod(path, 0700), 0);
+    char search[512];
+    snprintf(search, sizeof search, "%s:/usr/bin:/bin", folder);
+    setenv("PATH", search, 1);
+}
+
+static int make_folder(void **state) {
+    (void)state;
+    usual_path = strdup(getenv("PATH"));
+    return mkdtemp(folder) != NULL ? 0 : -1;
+}
+
+static int remove_folder(void **state) {
+    (void)state;
+    setenv("PATH", usual_path, 1);
+    free(usual_path);
+    char command[300];
+    snprintf(command, sizeof command, "rm -rf '%s'", folder);
+    return system(command);
+}
+
+static int n_files(void) {
+    DIR *directory = opendir(folder);
+    assert_non_null(directory);
+    int n = 0;
+    while (readdir(directory) != NULL) {
+        n++;
+    }
+    closedir(directory);
+    return n - 2;
+}
+
+static void read_file(const char *path, char *text, size_t text_bytes) {
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    text[fread(text, 1, text_bytes - 1, file)] = '\0';
+    fclose(file);
+}
+
+static void formats(void **state) {
+    (void)state;
+    enum wn_plot_format format = WN_PLOT_PNG;
+    assert_true(wn_plot_format_of("a.b/c.svg", &format));
+    assert_int_equal(format, WN_PLOT_SVG);
+    assert_true(wn_plot_format_of("C.PNG", &format));
+    assert_int_equal(format, WN_PLOT_PNG);
+    assert_false(wn_plot_format_of("", &format));
+    assert_false(wn_plot_format_of("svg", &format));
+    assert_false(wn_plot_format_of("a.svgz", &format));
+    assert_false(wn_plot_format_of("a.svg/b", &format));
+}
+
+/* The picture is what gnuplot writes to its standard output; here that is its script. */
+static void script_and_picture(void **state) {
+    (void)state;
+    char path[256], text[4096];
+    snprintf(path, sizeof path, "%s", in_folder("it's \"a\" $HOME.svg"));
+    stand_in("cat");
+    umask(022);
+    assert_int_equal(wn_plot_heat_map(&map, WN_PLOT_SVG, path, &err), WN_OK);
+    read_file(path, text, sizeof text);
+    /* Column, row, value; what is not a number is left out. */
+    assert_non_null(strstr(text, "$map << END\n0 0 0.25\n1 0 0.5\n1 1 1\n0 2 0\n1 2 0.125\nEND\n"));
+    assert_non_null(strstr(text, "\nset terminal svg size 480,360 background 'white'\n"));
+    assert_non_null(strstr(text, "\nset title 'it''s 20%' noenhanced\n"));
+    /* A line break in a text cannot begin a command of its own. */
+    assert_non_null(strstr(text, "\nset xlabel 'x set output ''elsewhere''' noenhanced\n"));
+    assert_non_null(strstr(text, "\nset xrange [-0.5:1.5]\nset yrange [2.5:-0.5]\n"));
+    assert_non_null(strstr(text, "\nset cbrange [0:1]\n"));
+    struct stat file;
+    assert_int_equal(stat(path, &file), 0);
+    assert_int_equal(file.st_mode & 0777, 0644);
+    unlink(path);
+
+    snprintf(path, sizeof path, "%s", in_folder("a.png"));
+    assert_int_equal(wn_plot_heat_map(&map, WN_PLOT_PNG, path, &err), WN_OK);
+    read_file(path, text, sizeof text);
+    assert_non_null(strstr(text, "set terminal pngcairo size 480,360\n"));
+    unlink(path);
+    assert_int_equal(n_files(), 1);
+}
+
+/* A failure leaves an older picture as it was, and no temporary file. */
+static void expect_failure(const char *commands, const char *part) {
+    char path[256], text[64];
+    snprintf(path, sizeof path, "%s", in_folder("old.svg"));
+    FILE *old = fopen(path, "w");
+    assert_non_null(old);
+    fputs("older", old);
+    fclose(old);
+    stand_in(commands);
+    assert_int_equal(wn_plot_heat_map(&map, WN_PLOT_SVG, path, &err), WN_E_IO);
+    if (strstr(err.message, part) == NULL) {
+        fail_msg("'%s' does not say '%s'", err.message, part);
+    }
+    read_file(path, text, sizeof text);
+    assert_string_equal(text, "older");
+    assert_int_equal(n_files(), 2);
+    unlink(path);
+}
+
+static void failures(void **state) {
+    (void)state;
+    expect_failure("echo half; exit 3", "gnuplot failed");
+    expect_failure("exit 0", "gnuplot failed");
+    expect_failure("echo half; kill -9 $$", "gnuplot failed");
+    stand_in("cat");
+    assert_int_equal(wn_plot_heat_map(&map, WN_PLOT_SVG, "/nonexistent/a.svg", &err), WN_E_IO);
+    assert_string_equal(err.message,
+                        "cannot write the plot /nonexistent/a.svg (No such file or directory)");
+    char path[256];
+    snprintf(path, sizeof path, "%s", in_folder("folder.svg"));
+    assert_int_equal(mkdir(path, 0700), 0);
+    assert_int_equal(wn_plot_heat_map(&map, WN_PLOT_SVG, path, &err), WN_E_IO);
+    assert_non_null(strstr(err.message, "cannot write the plot"));
+    rmdir(path);
+    assert_int_equal(n_files(), 1);
+    unlink(in_folder("gnuplot"));
+    setenv("PATH", folder, 1);
+    snprintf(path, sizeof path, "%s", in_folder("a.svg"));
+    assert_int_equal(wn_plot_heat_map(&map, WN_PLOT_SVG, path, &err), WN_E_IO);
+    assert_string_equal(err.message,
+                        "cannot draw the plot (gnuplot is not installed, or not in PATH)");
+    assert_int_equal(n_files(), 0);
+    const struct wn_heat_map empty = {0};
+    assert_int_equal(wn_plot_heat_map(&empty, WN_PLOT_SVG, path, &err), WN_E_ARG);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(formats),
+        cmocka_unit_test(script_and_picture),
+        cmocka_unit_test(failures),
+    };
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}
