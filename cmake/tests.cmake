@@ -116,6 +116,17 @@ if(WINNOW_ENGINE)
     set_tests_properties(headers PROPERTIES LABELS unit)
 endif()
 
+# The examples are built and run with the tests.
+file(GLOB examples CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/examples/*.c)
+foreach(source IN LISTS examples)
+    get_filename_component(name ${source} NAME_WE)
+    add_executable(example_${name} EXCLUDE_FROM_ALL ${source})
+    target_link_libraries(example_${name} PRIVATE winnow_core)
+    add_dependencies(tests example_${name})
+    add_test(NAME examples.${name} COMMAND example_${name})
+    set_tests_properties(examples.${name} PROPERTIES LABELS unit)
+endforeach()
+
 # Benchmark programs of the kernels: `make bench`.
 add_custom_target(bench_programs)
 file(GLOB benches CONFIGURE_DEPENDS ${test_data}/kernel/bench_*.c)

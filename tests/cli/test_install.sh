@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 # The installed core is enough to build the example, through pkg-config and through CMake.
+# shellcheck source=tests/cli/lib.sh
 . "$(dirname "$0")/lib.sh"
 source_dir=$(cd "$(dirname "$0")/../.." && pwd)
 build_dir=$(dirname "$WINNOW_BIN")
