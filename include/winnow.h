@@ -137,7 +137,8 @@ void wn_session_free(struct wn_session *session);
  * Announces that `policy` will compress this session once it holds n_total tokens, so that
  * feeding collects what its score needs. May be called for several policies; all are then served
  * by one prefill. A policy that uses all queries must be announced before the first token; one
- * with a window before its last `window` tokens. n_total may be an upper estimate: it only
+ * with a window before its last `window` tokens. So a session can be compressed again by policies
+ * with a window (any score but those that need none can have one), and not by those that use all. n_total may be an upper estimate: it only
  * anchors the harmonic prior of min-h. WN_E_STATE when called too late, or again with another
  * n_total once tokens were fed.
  */
@@ -174,6 +175,10 @@ wn_status wn_session_feed(struct wn_session *session, const int32_t *tokens, int
 const float *wn_session_logits(const struct wn_session *session);
 /* Tokens fed so far: the position of the next one. */
 int64_t wn_session_n_tokens(const struct wn_session *session);
+/* The text positions of a head's entries, ascending: writes up to `capacity` of them to position
+ * (may be NULL with capacity 0) and returns how many there are; 0 for a head that does not exist. */
+int64_t wn_session_positions(const struct wn_session *session, int layer, int head,
+                             int32_t *position, int64_t capacity);
 
 struct wn_compress_report {
     int64_t n_tokens;                  /* text length */

@@ -209,18 +209,18 @@ enum { WN_GROUP_WEIGHTS_MAX = 64 };
 /* Each field has effect only where its comment says; wn_policy_default fills all of them. */
 struct wn_policy {
     /* score */
-    enum wn_score score;       /* default WN_SCORE_MIN_H */
-    int window;                /* last queries observed, >= 1, or WN_WINDOW_ALL; scores that look at
+    enum wn_score score; /* default WN_SCORE_MIN_H */
+    int window;          /* last queries observed, 1 .. 65536, or WN_WINDOW_ALL; scores that look at
                               attention, but for those of the last query. Default the score's own:
                               snapkv, pyramidkv 64 (never ALL), exposure 32, others ALL */
-    double gamma;              /* exposure: >= 0; default 0 */
-    enum wn_exposure exposure; /* exposure: default WN_EXPOSURE_AGE */
-    enum wn_pool_kind pool;    /* default NONE; snapkv, pyramidkv: AVG */
-    int kernel;                /* pooling: entries, odd, >= 1; default 5 */
-    enum wn_group group;       /* default WN_GROUP_MEAN */
-    int n_group_weights;       /* WN_GROUP_WEIGHTS: must be the model's G */
+    double gamma;        /* exposure: >= 0; default 0 */
+    enum wn_exposure exposure;                 /* exposure: default WN_EXPOSURE_AGE */
+    enum wn_pool_kind pool;                    /* default NONE; snapkv, pyramidkv: AVG */
+    int kernel;                                /* pooling: entries, odd, >= 1; default 5 */
+    enum wn_group group;                       /* default WN_GROUP_MEAN */
+    int n_group_weights;                       /* WN_GROUP_WEIGHTS: must be the model's G */
     double group_weight[WN_GROUP_WEIGHTS_MAX]; /* each >= 0, sum 1 within 1e-6 */
-    /* proposal, when sampling */
+    /* proposal: when sampling, and for WN_BUDGET_GLOBAL */
     enum wn_temper temper; /* default WN_TEMPER_POWER */
     double temperature;    /* T > 0; default 1 */
     double mix;            /* a in [0, 1]: a pi + (1 - a) / n, P1 app. D.1; default 1 */
@@ -313,10 +313,10 @@ wn_status wn_observe_causal(const float *q, const float *k, const float *log_wei
  */
 struct wn_head_view {
     int64_t n_entries;
-    int64_t n_tokens;        /* length of the text so far: age_i = n_tokens - position_i >= 1 */
-    int n_group;             /* query heads that share this KV head, G >= 1 */
-    int layer, head;         /* identity: seeds the sampling, joins the heads of a layer */
-    int d_k, d_v;            /* dimensions of k and v rows; used with those only */
+    int64_t n_tokens; /* length of the text so far: age_i = n_tokens - position_i >= 1 */
+    int n_group;      /* query heads that share this KV head, G >= 1 */
+    int layer, head;  /* identity: seeds the sampling, joins the heads of a layer */
+    int d_k, d_v;     /* dimensions of k and v rows, used with those only; min-c: d_v <= 1024 */
     const int32_t *position; /* [n_entries], or NULL: 0 .. n_entries-1 */
     const float *log_weight; /* [n_entries]: b_i held so far; the correction adds; NULL: 0 */
     const float *observed;   /* [n_group][n_entries]: sum_j w_j A_g[j][i] */
@@ -397,7 +397,7 @@ struct wn_head_budget {
  *
  * The mean budget of a head. share: max(1, floor(n share)); tokens: min(n, tokens); bytes: one
  * entry each, then an equal share of the others, never more bytes than given, WN_E_BUDGET when even
- * one entry per head does not fit. WN_SCORE_FULL keeps all entries whatever the budget. Protected
+ * one entry per head does not fit. Sampling keeps these numbers on average over its draws. WN_SCORE_FULL keeps all entries whatever the budget. Protected
  * entries follow from the mean budget (wn_protect), and no head gets fewer than those, or than one.
  *
  * How it is divided:
@@ -450,8 +450,8 @@ int64_t wn_draws_for_distinct_heads(const double *const *pi, const int64_t *n, i
 
 /*
  * The k largest of score[first .. last), ties to the lower index, NaN below everything.
- * idx int32 [k] out, ascending. Requires 0 <= k <= last - first. scratch int32 [last - first]. O(n)
- * expected.
+ * idx int32 [k] out, ascending. Requires 0 <= k <= last - first. scratch int32 [last - first].
+ * O(n).
  */
 void wn_select_topk(const double *score, int64_t first, int64_t last, int64_t k, int32_t *idx,
                     int32_t *scratch);
@@ -494,14 +494,14 @@ wn_status wn_merge_assign(const float *k, int64_t n, int d, const int32_t *idx, 
  * its number of entries where no b is held yet, and  ln M_r  is to be added to b_r, so that keys
  * that are equal conserve the partition sum.
  *   x float [n][d] keys or values, log_weight float [n] or NULL (0), idx [n_kept], assign [n],
- *   multiplicity double [n_kept] out: M_r; NULL: not wanted,
+ *   log_multiplicity double [n_kept] out: ln M_r; NULL: not wanted,
  *   mean float [n_kept][d] out: mean of x over each cluster, weighted by exp(b); NULL: not wanted.
- * An evicted entry with b = -inf adds nothing; a kept one keeps M = 1 and its own row. x may be NULL
+ * An evicted entry with b = -inf adds nothing; a kept one keeps ln M = 0 and its own row. x may be NULL
  * when mean is. O(n d). WN_E_MEMORY.
  */
 wn_status wn_merge_clusters(const float *x, const float *log_weight, int64_t n, int d,
                             const int32_t *idx, int64_t n_kept, const int32_t *assign,
-                            double *multiplicity, float *mean);
+                            double *log_multiplicity, float *mean);
 
 /* ---- the pipeline ---- */
 
@@ -550,7 +550,8 @@ struct wn_plan_options {
 
 /*
  * Runs score, budget, select and correct over all heads, which stand layer after layer and may
- * have different lengths. options NULL: one thread, no reader. n = 0 gives an empty selection,
+ * have different lengths. The random numbers of a head follow from the policy's seed, its layer, head,
+ * n_tokens and n_entries, so that compressing a session again draws anew. options NULL: one thread, no reader. n = 0 gives an empty selection,
  * n = 1 keeps its entry.
  * WN_E_ARG (policy or heads), WN_E_BUDGET, WN_E_MEMORY. Free with wn_plan_free (NULL members
  * allowed).

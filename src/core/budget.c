@@ -8,14 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int64_t min_i64(int64_t a, int64_t b) {
-    return a < b ? a : b;
-}
-
-static int64_t max_i64(int64_t a, int64_t b) {
-    return a > b ? a : b;
-}
-
 /* ---- protected entries ---- */
 
 wn_status wn_protect(const struct wn_policy *policy, const struct wn_head_view *head, int64_t k,
@@ -38,18 +30,18 @@ wn_status wn_protect(const struct wn_policy *policy, const struct wn_head_view *
             head->layer, head->head, (long long)k, (long long)sink, (long long)recent);
     }
     if (auto_sink) {
-        sink = max_i64(0, min_i64(min_i64(4, k / 4), k - recent));
+        sink = wn_max_i64(0, wn_min_i64(wn_min_i64(4, k / 4), k - recent));
     }
     if (auto_recent) {
-        recent = max_i64(0, min_i64(min_i64(32, k / 2), k - sink));
+        recent = wn_max_i64(0, wn_min_i64(wn_min_i64(32, k / 2), k - sink));
     }
     if (def->protects_window) {
         /* A budget too small for the whole window holds as much of it as fits beside the sinks. */
-        recent = max_i64(recent, min_i64(wn_policy_window(policy), k - sink));
+        recent = wn_max_i64(recent, wn_min_i64(wn_policy_window(policy), k - sink));
     }
     const int64_t n_first = wn_head_find(head, sink);
     const int64_t n_last = n - wn_head_find(head, head->n_tokens - recent);
-    *out = (struct wn_protected){.n_first = n_first, .n_last = min_i64(n_last, n - n_first)};
+    *out = (struct wn_protected){.n_first = n_first, .n_last = wn_min_i64(n_last, n - n_first)};
     return WN_OK;
 }
 
@@ -57,13 +49,13 @@ wn_status wn_protect(const struct wn_policy *policy, const struct wn_head_view *
 
 int64_t wn_budget_floor(const struct wn_head_view *head, const struct wn_head_budget *budget) {
     const int64_t n_protected = budget->protect.n_first + budget->protect.n_last;
-    return max_i64(n_protected, min_i64(1, head->n_entries));
+    return wn_max_i64(n_protected, wn_min_i64(1, head->n_entries));
 }
 
 /* What a head keeps when none keeps more than `level`, unless it must. */
 static int64_t levelled(const struct wn_head_view *head, const struct wn_head_budget *budget,
                         int64_t level) {
-    return max_i64(min_i64(budget->k, level), wn_budget_floor(head, budget));
+    return wn_max_i64(wn_min_i64(budget->k, level), wn_budget_floor(head, budget));
 }
 
 static int64_t cost_of_level(const struct wn_head_view *heads, const int64_t *cost, int n_heads,
@@ -173,9 +165,9 @@ static wn_status mean_budgets(const struct wn_policy *policy, const struct wn_he
         if (keeps_all) {
             budget[h].k = n;
         } else if (policy->keep.kind == WN_KEEP_TOKENS) {
-            budget[h].k = min_i64(n, policy->keep.tokens);
+            budget[h].k = wn_min_i64(n, policy->keep.tokens);
         } else {
-            budget[h].k = min_i64(n, max_i64(1, wn_floor_share(n, policy->keep.share)));
+            budget[h].k = wn_min_i64(n, wn_max_i64(1, wn_floor_share(n, policy->keep.share)));
         }
     }
     return WN_OK;

@@ -5,6 +5,14 @@
 
 #include "winnow_core.h"
 
+static inline int64_t wn_min_i64(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+
+static inline int64_t wn_max_i64(int64_t a, int64_t b) {
+    return a > b ? a : b;
+}
+
 /* floor(n share), where a product that only rounding keeps below a whole number counts as that
  * number: 0.29 of 100 is 29, though 0.29 * 100 is 28.999999999999996. */
 int64_t wn_floor_share(int64_t n, double share);

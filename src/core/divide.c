@@ -17,14 +17,6 @@ struct division {
     struct wn_head_budget *budget;
 };
 
-static int64_t min_i64(int64_t a, int64_t b) {
-    return a < b ? a : b;
-}
-
-static int64_t max_i64(int64_t a, int64_t b) {
-    return a > b ? a : b;
-}
-
 static int64_t n_protected(const struct wn_head_budget *budget) {
     return budget->protect.n_first + budget->protect.n_last;
 }
@@ -50,7 +42,7 @@ static int64_t pyramid_budget(const struct wn_head_view *head, const struct wn_h
                               double beta, int i_layer, int n_layers) {
     const int64_t k = budget->k;
     const int64_t most = head->n_entries - n_protected(budget);
-    const int64_t largest = min_i64(2 * k - (int64_t)floor((double)k / beta), most);
+    const int64_t largest = wn_min_i64(2 * k - (int64_t)floor((double)k / beta), most);
     const int64_t smallest = 2 * k - largest;
     if (n_layers < 2 || largest < smallest || smallest < wn_budget_floor(head, budget)) {
         return k;
@@ -82,14 +74,14 @@ static void divide_pyramid(const struct division *d) {
  * entries come first. */
 static int64_t n_safe(const struct division *d, int h) {
     const struct wn_head_budget *budget = &d->budget[h];
-    return max_i64(wn_floor_share(budget->k, d->policy->safeguard),
-                   wn_budget_floor(&d->heads[h], budget));
+    return wn_max_i64(wn_floor_share(budget->k, d->policy->safeguard),
+                      wn_budget_floor(&d->heads[h], budget));
 }
 
 /* How many of a head's entries, protected ones included, win against a bar: those above it, but no
  * fewer than are safe. The safe ones are its best, so that they come before any others. */
 static int64_t n_winning(const struct division *d, int h, int64_t n_above) {
-    return max_i64(n_safe(d, h), n_protected(&d->budget[h]) + n_above);
+    return wn_max_i64(n_safe(d, h), n_protected(&d->budget[h]) + n_above);
 }
 
 /* Counts the competing keys of head h by the byte at `shift` when the bytes above it are `prefix`,
@@ -149,7 +141,7 @@ static void divide_adaptive(const struct division *d, int first, int last) {
             n_above += count[above];
         }
         const int64_t k = n_winning(d, h, n_above);
-        const int64_t n_more = min_i64(left, n_winning(d, h, n_above + count[byte]) - k);
+        const int64_t n_more = wn_min_i64(left, n_winning(d, h, n_above + count[byte]) - k);
         d->budget[h].k = k + n_more;
         left -= n_more;
     }
@@ -251,7 +243,7 @@ static void round_distinct(const struct division *d, struct shared *shared) {
         n_down += (int64_t)down;
         budget->k = n_protected(budget) + (int64_t)down;
     }
-    const int64_t n_up = min_i64((int64_t)rint(expected) - n_down, shared->n_heads);
+    const int64_t n_up = wn_min_i64((int64_t)rint(expected) - n_down, shared->n_heads);
     wn_select_topk(shared->distinct, 0, shared->n_heads, n_up, shared->rounded_up, shared->scratch);
     for (int64_t i = 0; i < n_up; i++) {
         d->budget[shared->head[shared->rounded_up[i]]].k++;
@@ -284,7 +276,7 @@ static void share_draws(const struct division *d, struct shared *shared) {
     int64_t sum = 0;
     for (int h = 0; h < d->n_heads; h++) {
         sum += d->budget[h].k;
-        d->budget[h].k = max_i64(d->budget[h].k, wn_budget_floor(&d->heads[h], &d->budget[h]));
+        d->budget[h].k = wn_max_i64(d->budget[h].k, wn_budget_floor(&d->heads[h], &d->budget[h]));
     }
     wn_budget_trim(d->heads, NULL, d->n_heads, sum, d->budget);
 }

@@ -360,7 +360,7 @@ static double cluster_sum(const float *x, const float *log_weight, int d, const 
     return total;
 }
 
-/* Merges the members, entry i_kept among them, and returns M_r. `mean` may be NULL; sum [d] is
+/* Merges the members, entry i_kept among them, and returns ln M_r. `mean` may be NULL; sum [d] is
  * scratch. Weights are relative to the largest, so that they do not overflow. */
 static double cluster_merge(const float *x, const float *log_weight, int d, int64_t i_kept,
                             const int32_t *member, int64_t n_members, double *sum, float *mean) {
@@ -370,7 +370,7 @@ static double cluster_merge(const float *x, const float *log_weight, int d, int6
         if (mean != NULL) {
             memcpy(mean, x + i_kept * d, (size_t)d * sizeof *mean);
         }
-        return 1.0;
+        return 0.0;
     }
     double b_max = b_kept;
     for (int64_t i = 0; i < n_members && log_weight != NULL; i++) {
@@ -382,12 +382,12 @@ static double cluster_merge(const float *x, const float *log_weight, int d, int6
     for (int c = 0; c < d && mean != NULL; c++) {
         mean[c] = (float)(sum[c] / total);
     }
-    return total * exp(b_max - b_kept);
+    return log(total) + (b_max - b_kept);
 }
 
 wn_status wn_merge_clusters(const float *x, const float *log_weight, int64_t n, int d,
                             const int32_t *idx, int64_t n_kept, const int32_t *assign,
-                            double *multiplicity, float *mean) {
+                            double *log_multiplicity, float *mean) {
     double *sum = malloc((size_t)d * sizeof *sum);
     struct members m;
     if (sum == NULL || !members_init(&m, n, n_kept, assign)) {
@@ -399,8 +399,8 @@ wn_status wn_merge_clusters(const float *x, const float *log_weight, int64_t n, 
         const double merged =
             cluster_merge(x, log_weight, d, idx[j], m.member + m.first[j],
                           m.first[j + 1] - m.first[j], sum, mean != NULL ? mean + j * d : NULL);
-        if (multiplicity != NULL) {
-            multiplicity[j] = merged;
+        if (log_multiplicity != NULL) {
+            log_multiplicity[j] = merged;
         }
     }
     members_free(&m);

@@ -22,15 +22,14 @@ int wn_policy_window(const struct wn_policy *policy) {
     return def->last_query ? 1 : policy->window + def->n_rows_beyond;
 }
 
-/* R: how many of the n queries the score looks at. */
-static int64_t n_observed(const struct wn_policy *policy, int64_t n) {
+int64_t wn_score_n_queries(const struct wn_policy *policy, int64_t n) {
     const int64_t window = wn_policy_window(policy);
     return window > 0 && window < n ? window : n;
 }
 
 double wn_query_weight(const struct wn_policy *policy, int64_t j, int64_t n, double harmonic) {
     const struct wn_score_def *def = wn_score_find(policy->score);
-    const int64_t n_rows = n_observed(policy, n);
+    const int64_t n_rows = wn_score_n_queries(policy, n);
     if (def == NULL || !def->observes || j < n - n_rows || j < 0 || j >= n) {
         return 0.0;
     }
@@ -48,7 +47,7 @@ double wn_query_weight(const struct wn_policy *policy, int64_t j, int64_t n, dou
 double wn_query_harmonic(const struct wn_policy *policy, int64_t n) {
     const struct wn_score_def *def = wn_score_find(policy->score);
     const bool harmonic = def != NULL && def->observes && def->weights == WN_QUERIES_HARMONIC;
-    return harmonic ? wn_harmonic(n_observed(policy, n)) : 1.0;
+    return harmonic ? wn_harmonic(wn_score_n_queries(policy, n)) : 1.0;
 }
 
 bool wn_score_same_weights(enum wn_score a, enum wn_score b) {

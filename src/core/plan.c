@@ -115,10 +115,9 @@ static wn_status join_layers(const struct plan_job *job) {
         while (last < job->n_heads && job->heads[last].layer == job->heads[first].layer) {
             last++;
         }
-        /* A head that keeps all of its entries has no scores, and then none of the layer may. */
         bool scored = true;
         for (int h = first; h < last; h++) {
-            scored = scored && job->score[h] != NULL;
+            scored = scored && (job->score[h] != NULL || job->heads[h].n_entries == 0);
         }
         if (scored) {
             const wn_status status =
@@ -228,6 +227,15 @@ static void append_topk(const struct wn_head_view *head, const double *score, st
 }
 
 /*
+ * A session compressed twice by one policy must not use the random numbers of the first time again:
+ * what they kept they would keep. Each time the text is longer or the entries are fewer.
+ */
+static uint64_t stream_seed(const struct wn_policy *policy, const struct wn_head_view *head) {
+    return policy->seed + UINT64_C(0x9e3779b97f4a7c15) * (uint64_t)head->n_tokens +
+           UINT64_C(0xc2b2ae3d27d4eb4f) * (uint64_t)head->n_entries;
+}
+
+/*
  * Appends entries of [first, last) drawn at least once, as many draws as give j distinct ones on
  * average. Where 1e12 draws are too few, most pi_i are next to 0: the largest stay instead, as a
  * top-k.
@@ -253,7 +261,7 @@ static void append_sample(const struct plan_job *job, int h, struct workspace *w
         return;
     }
     job->selection[h].n_draws = m;
-    wn_sample_counts(pi, n, m, policy->seed, head->layer, head->head, ws->count);
+    wn_sample_counts(pi, n, m, stream_seed(policy, head), head->layer, head->head, ws->count);
     for (int64_t i = 0; i < n; i++) {
         if (ws->count[i] > 0) {
             append(head, ws, n_kept, first + i, ws->count[i],
@@ -319,17 +327,17 @@ static wn_status merge_part(enum wn_merge_part part, const float *x, int d,
 }
 
 static wn_status weigh_clusters(const struct wn_head_view *head, struct wn_selection *selection) {
-    double *multiplicity = malloc((size_t)selection->n_kept * sizeof *multiplicity);
-    if (multiplicity == NULL) {
+    double *log_multiplicity = malloc((size_t)selection->n_kept * sizeof *log_multiplicity);
+    if (log_multiplicity == NULL) {
         return WN_E_MEMORY;
     }
     const wn_status status =
         wn_merge_clusters(head->k, head->log_weight, head->n_entries, head->d_k, selection->idx,
-                          selection->n_kept, selection->assign, multiplicity, NULL);
+                          selection->n_kept, selection->assign, log_multiplicity, NULL);
     for (int64_t j = 0; status == WN_OK && j < selection->n_kept; j++) {
-        selection->log_weight[j] = (float)((double)selection->log_weight[j] + log(multiplicity[j]));
+        selection->log_weight[j] = (float)((double)selection->log_weight[j] + log_multiplicity[j]);
     }
-    free(multiplicity);
+    free(log_multiplicity);
     return status;
 }
 

@@ -68,8 +68,9 @@ bool wn_proposal(const struct wn_policy *policy, const double *score, int64_t n,
     if (n <= 0) {
         return true;
     }
-    bool valid = true;
-    switch (wn_score_find(policy->score)->proposal) {
+    const struct wn_score_def *def = wn_score_find(policy->score);
+    bool valid = def != NULL;
+    switch (valid ? def->proposal : WN_PROPOSAL_UNIFORM) {
     case WN_PROPOSAL_RATIO:
         valid = by_ratio(policy, score, n, pi);
         break;

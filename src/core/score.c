@@ -68,20 +68,10 @@ static int64_t age(const struct wn_head_view *head, int64_t i) {
     return head->n_tokens - wn_head_position(head, i);
 }
 
-/* Queries observed, at most `age` of which could see an entry of that age. */
-static int64_t n_rows_observed(const struct wn_policy *policy, int64_t n) {
-    const struct wn_score_def *def = wn_score_find(policy->score);
-    if (!def->last_query && policy->window == WN_WINDOW_ALL) {
-        return n;
-    }
-    const int64_t window = wn_policy_window(policy);
-    return window < n ? window : n;
-}
-
 static void row_h2o_mean(const struct wn_policy *policy, const struct wn_head_view *head,
                          const double *v_norm, double *row) {
     (void)v_norm;
-    const int64_t n_rows = n_rows_observed(policy, head->n_tokens);
+    const int64_t n_rows = wn_score_n_queries(policy, head->n_tokens);
     for (int64_t i = 0; i < head->n_entries; i++) {
         row[i] /= (double)(age(head, i) < n_rows ? age(head, i) : n_rows);
     }
@@ -90,7 +80,7 @@ static void row_h2o_mean(const struct wn_policy *policy, const struct wn_head_vi
 /* (sum_{j >= n-1-W} A[j][i]) / age_i^gamma ||v_i||; clipped: only the queries summed count. */
 static void row_exposure(const struct wn_policy *policy, const struct wn_head_view *head,
                          const double *v_norm, double *row) {
-    const int64_t n_rows = n_rows_observed(policy, head->n_tokens);
+    const int64_t n_rows = wn_score_n_queries(policy, head->n_tokens);
     const bool clipped = policy->exposure == WN_EXPOSURE_CLIPPED;
     for (int64_t i = 0; i < head->n_entries; i++) {
         const int64_t exposed = clipped && n_rows < age(head, i) ? n_rows : age(head, i);
@@ -380,7 +370,9 @@ bool wn_score_join_row(const struct wn_policy *policy, const struct wn_head_view
         return false;
     }
     const double divisor = def->normalises_heads ? total : 1.0;
-    const bool weighted = policy->group == WN_GROUP_WEIGHTS && def->observes;
+    /* One score for a layer is the mean over all of its query heads. */
+    const enum wn_group group = def->joins_layer ? WN_GROUP_MEAN : policy->group;
+    const bool weighted = group == WN_GROUP_WEIGHTS && def->observes;
     const double weight = weighted ? policy->group_weight[g] : 1.0;
     for (int64_t i = 0; i < n; i++) {
         const double x = row[i] / divisor;
@@ -388,7 +380,7 @@ bool wn_score_join_row(const struct wn_policy *policy, const struct wn_head_view
             score[i] = weight * x + (g == 0 ? 0.0 : score[i]);
         } else if (g == 0) {
             score[i] = x;
-        } else if (policy->group == WN_GROUP_MAX) {
+        } else if (group == WN_GROUP_MAX) {
             score[i] = x > score[i] ? x : score[i];
         } else {
             score[i] += (x - score[i]) / (g + 1); /* the mean of the heads so far */
@@ -425,6 +417,20 @@ void wn_score_finish(const struct wn_policy *policy, const struct wn_head_view *
 
 /* ---- heads and layers ---- */
 
+bool wn_score_uses_group_weights(const struct wn_policy *policy) {
+    const struct wn_score_def *def = wn_score_find(policy->score);
+    return policy->group == WN_GROUP_WEIGHTS && def->observes && !def->joins_layer;
+}
+
+static bool positions_ascend(const struct wn_head_view *head) {
+    for (int64_t i = 0; i < head->n_entries && head->position != NULL; i++) {
+        if (head->position[i] <= (i > 0 ? head->position[i - 1] : -1)) {
+            return false;
+        }
+    }
+    return true;
+}
+
 const char *wn_head_fault(const struct wn_policy *policy, const struct wn_head_view *head) {
     const int64_t n = head->n_entries;
     if (n < 0 || n > INT32_MAX) {
@@ -433,16 +439,21 @@ const char *wn_head_fault(const struct wn_policy *policy, const struct wn_head_v
     if (head->n_group < 1) {
         return "it has no query heads";
     }
-    if (policy->group == WN_GROUP_WEIGHTS && policy->n_group_weights != head->n_group &&
-        wn_score_find(policy->score)->observes) {
+    if (wn_score_uses_group_weights(policy) && policy->n_group_weights != head->n_group) {
         return "its number of query heads is not that of the group weights";
+    }
+    if (!positions_ascend(head)) {
+        return "its positions do not ascend from 0";
     }
     if (n > 0 && head->n_tokens <= wn_head_position(head, n - 1)) {
         return "its last entry lies behind the end of the text";
     }
     const struct wn_needs needs = wn_policy_needs(policy);
-    if ((needs.k && head->d_k < 1) || (needs.v && (head->d_v < 1 || head->d_v > MAX_VALUE_DIM))) {
+    if ((needs.k && head->d_k < 1) || (needs.v && head->d_v < 1)) {
         return "its dimensions are out of range";
+    }
+    if (wn_score_find(policy->score)->needs_v && head->d_v > MAX_VALUE_DIM) {
+        return "its values have more than 1024 dimensions";
     }
     return NULL;
 }
@@ -529,11 +540,21 @@ wn_status wn_score_average_layer(const struct wn_head_view *heads, int n_heads,
 
 wn_status wn_score_layer(const struct wn_policy *policy, const struct wn_head_view *heads,
                          int n_heads, double *const *score, struct wn_score_stats *stats) {
+    const struct wn_score_def *def = wn_score_find(policy->score);
+    if (def == NULL || n_heads < 0) {
+        return WN_E_ARG;
+    }
+    for (int h = 0; h < n_heads; h++) {
+        if (wn_head_fault(policy, &heads[h]) != NULL ||
+            (heads[h].n_entries > 0 && !has_scored_arrays(def, &heads[h]))) {
+            return WN_E_ARG;
+        }
+    }
     wn_status status = WN_OK;
     for (int h = 0; h < n_heads && status == WN_OK; h++) {
         status = wn_score_entries(policy, &heads[h], score[h], stats);
     }
-    if (status == WN_OK && wn_score_find(policy->score)->joins_layer) {
+    if (status == WN_OK && def->joins_layer) {
         status = wn_score_average_layer(heads, n_heads, score);
     }
     return status;

@@ -52,6 +52,12 @@ struct wn_score_def {
 /* NULL outside the enum. */
 const struct wn_score_def *wn_score_find(enum wn_score score);
 
+/* Whether the policy's group weights are used: then there must be one for each query head. */
+bool wn_score_uses_group_weights(const struct wn_policy *policy);
+
+/* R: how many of a text's n queries the score looks at; n for scores that look at none. */
+int64_t wn_score_n_queries(const struct wn_policy *policy, int64_t n);
+
 /* Whether one accumulation over all queries serves both policies. */
 bool wn_score_same_weights(enum wn_score a, enum wn_score b);
 

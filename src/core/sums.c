@@ -40,7 +40,10 @@ void wn_sums_write(uint8_t *row, int64_t capacity, int64_t first, int64_t n, con
         uint32_t bits;
         memcpy(&bits, &in[i], sizeof bits);
         const uint32_t dither = (start + (uint32_t)i * UINT32_C(0x9e3779b9)) >> (32 - LOST_BITS);
-        bits = ((bits & UINT32_C(0x7fffffff)) + dither) >> LOST_BITS;
+        bits &= UINT32_C(0x7fffffff);
+        /* NaN's fraction may be all ones, where the dither would carry into the sign. */
+        bits = bits > UINT32_C(0x7f800000) ? UINT32_C(0x7fc00000) : bits + dither;
+        bits >>= LOST_BITS;
         const uint16_t upper = (uint16_t)(bits >> LOW_BITS);
         memcpy(high + 2 * i, &upper, sizeof upper);
         low[i] = (uint8_t)bits;

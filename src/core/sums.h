@@ -24,7 +24,7 @@ void wn_sums_read(const uint8_t *row, int64_t capacity, int64_t first, int64_t n
 void wn_sums_copy(const uint8_t *from, int64_t from_capacity, uint8_t *to, int64_t to_capacity,
                   int64_t n);
 /* Writes sums [first, first + n): relative error below 2^-16, finite values that exceed the largest
- * become infinite, NaN stays NaN or becomes infinite. Distinct ranges may be written at once. */
+ * become infinite, NaN stays NaN. Distinct ranges may be written at once. */
 void wn_sums_write(uint8_t *row, int64_t capacity, int64_t first, int64_t n, const float *in,
                    uint32_t step);
 

@@ -17,22 +17,32 @@ struct inspect_job {
     wn_status *status;             /* [n_heads] */
 };
 
-/* Adds one query's certificate to the sums that become means. */
-static void add(struct wn_head_report *report, const struct wn_certificate *c) {
+/* The larger of both; NaN when either is. */
+static double larger(double a, double b) {
+    return a > b || isnan(a) ? a : b;
+}
+
+/* Adds one query's certificate to the sums that become means. n_sampled counts those that saw a
+ * sampled entry. */
+static void add(struct wn_head_report *report, const struct wn_certificate *c, int64_t *n_sampled) {
     report->n_queries++;
-    report->effective_samples += c->effective_samples;
+    if (!isnan(c->effective_samples)) {
+        report->effective_samples += c->effective_samples;
+        ++*n_sampled;
+    }
     report->evicted_mass += c->evicted_mass;
     report->output_norm += c->output_norm;
     report->error += c->error;
     report->bound += c->bound;
     report->partition_change += fabs(c->log_partition_change);
-    report->error_max = c->error > report->error_max ? c->error : report->error_max;
-    report->bound_max = c->bound > report->bound_max ? c->bound : report->bound_max;
+    report->error_max = larger(c->error, report->error_max);
+    report->bound_max = larger(c->bound, report->bound_max);
 }
 
-static void finish(struct wn_head_report *report) {
+static void finish(struct wn_head_report *report, int64_t n_sampled) {
     const double n = report->n_queries > 0 ? (double)report->n_queries : 1.0;
-    report->effective_samples = report->n_draws > 0 ? report->effective_samples / n : (double)NAN;
+    report->effective_samples =
+        n_sampled > 0 ? report->effective_samples / (double)n_sampled : (double)NAN;
     report->evicted_mass /= n;
     report->output_norm /= n;
     report->error /= n;
@@ -40,7 +50,8 @@ static void finish(struct wn_head_report *report) {
     report->partition_change /= n;
 }
 
-static wn_status inspect_head(const struct inspect_job *job, int i, float *k, float *v) {
+static wn_status inspect_head(const struct inspect_job *job, int i, float *k, float *v,
+                              int64_t *n_sampled) {
     const struct wn_session *session = job->session;
     const struct wn_head_view *view = &job->all->view[i];
     const struct wn_layer_geometry *geometry = &session->engine->geometry[view->layer];
@@ -66,7 +77,7 @@ static wn_status inspect_head(const struct inspect_job *job, int i, float *k, fl
             const wn_status status = wn_certify(&head, q, n_visible, &certificate);
             if (status != WN_OK)
                 return status;
-            add(&job->report[i], &certificate);
+            add(&job->report[i], &certificate, n_sampled);
         }
     }
     return WN_OK;
@@ -90,11 +101,12 @@ static void inspect_item(void *user, int64_t item, int thread) {
     };
     const size_t n = (size_t)view->n_entries;
     float *rows = malloc(n * (size_t)(view->d_k + view->d_v) * sizeof *rows + 1);
+    int64_t n_sampled = 0;
     job->status[i] = WN_E_MEMORY;
     if (rows != NULL)
-        job->status[i] = inspect_head(job, i, rows, rows + n * (size_t)view->d_k);
+        job->status[i] = inspect_head(job, i, rows, rows + n * (size_t)view->d_k, &n_sampled);
     free(rows);
-    finish(&job->report[i]);
+    finish(&job->report[i], n_sampled);
 }
 
 static wn_status measure(const struct inspect_job *job, struct wn_inspection *out,

@@ -201,8 +201,7 @@ static wn_status check_length(const struct wn_session *session, int64_t n_total,
 static wn_status check_group(const struct wn_session *session, const struct wn_policy *policy,
                              struct wn_error *err) {
     const struct wn_engine *engine = session->engine;
-    const bool weighted =
-        policy->group == WN_GROUP_WEIGHTS && wn_policy_observe(policy) != WN_OBSERVE_NONE;
+    const bool weighted = wn_score_uses_group_weights(policy);
     for (int i = 0; weighted && i < engine->n_layers; i++) {
         const int g = engine->geometry[i].n_heads / engine->geometry[i].n_kv_heads;
         if (g != policy->n_group_weights)

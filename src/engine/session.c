@@ -118,6 +118,19 @@ const float *wn_session_logits(const struct wn_session *session) {
     return session->has_logits ? session->logits : NULL;
 }
 
+int64_t wn_session_positions(const struct wn_session *session, int layer, int head,
+                             int32_t *position, int64_t capacity) {
+    const struct wn_engine *engine = session->engine;
+    if (layer < 0 || layer >= engine->n_layers || head < 0 ||
+        head >= engine->geometry[layer].n_kv_heads)
+        return 0;
+    const int64_t n = wn_store_length(session->store, layer, head);
+    const int64_t n_written = capacity < n ? capacity : n;
+    if (n_written > 0)
+        wn_store_positions(session->store, layer, head, 0, n_written, position);
+    return n;
+}
+
 int64_t wn_session_n_tokens(const struct wn_session *session) {
     return session->n_tokens;
 }

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "core/head.h"
 #include "engine/engine.h"
 
 /* Queries of one query head attended with at once: scratch does not grow with the window. */
@@ -64,19 +65,6 @@ size_t wn_window_scratch_bytes(const struct wn_session *session, const struct wn
     return lay_out(session, policy, layer, NULL, NULL);
 }
 
-/* Entries with a position up to `position`; positions ascend. */
-static int64_t n_visible(const int32_t *positions, int64_t n, int64_t position) {
-    int64_t low = 0, high = n;
-    while (low < high) {
-        const int64_t middle = low + (high - low) / 2;
-        if (positions[middle] <= position)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
-}
-
 const float *wn_session_query(const struct wn_session *session, int layer, int head,
                               int64_t position) {
     const struct wn_layer_geometry *geometry = &session->engine->geometry[layer];
@@ -92,7 +80,8 @@ static void pack_block(const struct wn_session *session, const struct wn_policy 
                        int head, int64_t first, int n_tokens, double harmonic,
                        struct window_scratch *s) {
     const struct wn_layer_geometry *geometry = &session->engine->geometry[layer];
-    const int64_t n_entries = wn_store_length(session->store, layer, head);
+    const struct wn_head_view entries = {.n_entries = wn_store_length(session->store, layer, head),
+                                         .position = s->position};
     const int g = geometry->n_heads / geometry->n_kv_heads, dim = geometry->k_dim;
     for (int x = 0; x < g; x++) {
         for (int t = 0; t < n_tokens; t++) {
@@ -101,7 +90,7 @@ static void pack_block(const struct wn_session *session, const struct wn_policy 
             const int row = x * n_tokens + t;
             for (int i = 0; i < dim; i++)
                 s->q[(size_t)row * (size_t)dim + (size_t)i] = src[i] * geometry->scale;
-            s->row_end[row] = n_visible(s->position, n_entries, position);
+            s->row_end[row] = wn_head_find(&entries, position + 1);
             s->weight[row] = (float)wn_query_weight(policy, position, session->n_tokens, harmonic);
         }
     }

@@ -24,7 +24,8 @@ static struct wn_head_report heads[] = {
      .error = 0.5,
      .error_max = 1.5,
      .bound = 0.75,
-     .bound_max = 2.5},
+     .bound_max = 2.5,
+     .partition_change = 0.25},
     {.layer = 29,
      .head = 2,
      .n_before = 200,
@@ -37,7 +38,8 @@ static struct wn_head_report heads[] = {
      .error = 0.125,
      .error_max = 0.25,
      .bound = 123456.0,
-     .bound_max = 123456.0},
+     .bound_max = 123456.0,
+     .partition_change = 0.125},
     {.layer = 29,
      .head = 3,
      .n_before = 200,
@@ -58,6 +60,7 @@ static void totals_are_means_and_extremes(void **state) {
     assert_true(fabs(totals.error - 0.625 / 3) < 1e-15);
     assert_true(fabs(totals.bound - 123456.75 / 3) < 1e-9);
     assert_true(fabs(totals.relative_error - 0.75 / 3) < 1e-15);
+    assert_true(totals.partition_change == 0.125);
     assert_true(totals.error_max == 1.5 && totals.bound_max == 123456.0);
     /* Of its own output, not in absolute numbers: 0.125 of 0.25 is more than 0.5 of 2. */
     assert_int_equal(totals.worst, 1);
@@ -69,6 +72,24 @@ static void totals_are_means_and_extremes(void **state) {
     wn_inspect_total(&none, &totals);
     assert_int_equal(totals.worst, -1);
     assert_true(totals.kept_share == 1 && totals.error == 0);
+}
+
+/* Wherever the head stands that has no figures, it is not passed over. */
+static void what_is_not_a_number_stays_visible(void **state) {
+    (void)state;
+    for (int broken = 0; broken < 3; broken++) {
+        struct wn_head_report some[3];
+        memcpy(some, heads, sizeof some);
+        some[broken].error = some[broken].error_max = NAN;
+        some[broken].bound_max = NAN;
+        const struct wn_inspection inspected = {.n_heads = 3, .head = some};
+        struct wn_inspect_totals totals;
+        wn_inspect_total(&inspected, &totals);
+        assert_true(isnan(totals.error) && isnan(totals.relative_error));
+        assert_true(isnan(totals.error_max) && isnan(totals.bound_max));
+        assert_true(totals.bound > 0 && totals.evicted_mass > 0);
+        assert_int_equal(totals.worst, broken);
+    }
 }
 
 static void printed(void (*print)(FILE *out), char *text, size_t text_bytes) {
@@ -107,8 +128,10 @@ static void table(void **state) {
     assert_non_null(strstr(text, "12.35       -    0.2500"));
 }
 
+static struct wn_policy totals_policy = {.select = WN_SELECT_TOPK};
+
 static void print_totals(FILE *out) {
-    wn_inspect_print_totals(&inspection, out);
+    wn_inspect_print_totals(&inspection, &totals_policy, out);
 }
 
 static void totals_as_text(void **state) {
@@ -129,11 +152,46 @@ static void totals_as_text(void **state) {
     assert_non_null(strstr(text, "sampling   5 heads could not be sampled down"));
 }
 
+/* A line of its own wherever the entries that stay are reweighted. */
+static void partition_as_text(void **state) {
+    (void)state;
+    static const char line[] = "\npartition  mean |ln Z' - ln Z| 0.1250, where Z is the sum of a "
+                               "query's attention weights\n";
+    char text[4096];
+    printed(print_totals, text, sizeof text);
+    assert_null(strstr(text, "partition"));
+    totals_policy.merge = true;
+    printed(print_totals, text, sizeof text);
+    assert_non_null(strstr(text, line));
+    totals_policy = (struct wn_policy){.select = WN_SELECT_SAMPLE};
+    printed(print_totals, text, sizeof text);
+    assert_non_null(strstr(text, line));
+    totals_policy = (struct wn_policy){.select = WN_SELECT_TOPK};
+}
+
+static void not_a_number_as_text(void **state) {
+    (void)state;
+    const struct wn_head_report usual = heads[0];
+    heads[0].error = heads[0].error_max = heads[0].evicted_mass = heads[0].bound_max = NAN;
+    char text[4096];
+    printed(print_totals, text, sizeof text);
+    assert_non_null(strstr(text, "evicted    - of the attention, mean over the heads\n"
+                                 "error      mean - (- of the output), largest -\n"
+                                 "bound      mean 41152.2, largest -\n"
+                                 "worst      layer 0, head 0: error -, - of its output\n"));
+    printed(table_with_merging, text, sizeof text);
+    assert_non_null(strstr(text, "      7         -         -    0.7500         -\n"));
+    heads[0] = usual;
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(totals_are_means_and_extremes),
+        cmocka_unit_test(what_is_not_a_number_stays_visible),
         cmocka_unit_test(table),
         cmocka_unit_test(totals_as_text),
+        cmocka_unit_test(partition_as_text),
+        cmocka_unit_test(not_a_number_as_text),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

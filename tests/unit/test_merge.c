@@ -388,10 +388,10 @@ static void fill_random(float *x, int64_t n, uint64_t seed) {
 
 /* By the formulas of the header, entry by entry. */
 static void check_clusters(const float *x, const float *b) {
-    double multiplicity[N_KEPT];
+    double log_multiplicity[N_KEPT];
     float mean[N_KEPT * D];
-    assert_int_equal(wn_merge_clusters(x, b, N, D, kept_idx, N_KEPT, clusters, multiplicity, mean),
-                     WN_OK);
+    assert_int_equal(
+        wn_merge_clusters(x, b, N, D, kept_idx, N_KEPT, clusters, log_multiplicity, mean), WN_OK);
     for (int j = 0; j < N_KEPT; j++) {
         double total = 0.0;
         double sum[D] = {0.0};
@@ -405,12 +405,12 @@ static void check_clusters(const float *x, const float *b) {
                 sum[e] += weight * (double)x[i * D + e];
             }
         }
-        assert_true(fabs(multiplicity[j] - total) <= 1e-14 * total);
+        assert_true(fabs(log_multiplicity[j] - log(total)) <= 1e-14 * (1.0 + fabs(log(total))));
         for (int e = 0; e < D; e++) {
             assert_true(fabs((double)mean[j * D + e] - sum[e] / total) <= 0x1p-24);
         }
     }
-    assert_true(multiplicity[1] == 1.0 && multiplicity[3] == 1.0);
+    assert_true(log_multiplicity[1] == 0.0 && log_multiplicity[3] == 0.0);
     assert_memory_equal(mean + D, x + kept_idx[1] * D, D * sizeof *x);
     assert_memory_equal(mean + 3 * D, x + kept_idx[3] * D, D * sizeof *x);
 }
@@ -420,11 +420,12 @@ static void multiplicities_count_without_weights(void **state) {
     float x[N * D];
     fill_random(x, N * D, 1);
     check_clusters(x, NULL);
-    double multiplicity[N_KEPT];
+    double log_multiplicity[N_KEPT];
     assert_int_equal(
-        wn_merge_clusters(NULL, NULL, N, D, kept_idx, N_KEPT, clusters, multiplicity, NULL), WN_OK);
-    const double expected[N_KEPT] = {4.0, 1.0, 4.0, 1.0};
-    assert_memory_equal(multiplicity, expected, sizeof expected);
+        wn_merge_clusters(NULL, NULL, N, D, kept_idx, N_KEPT, clusters, log_multiplicity, NULL),
+        WN_OK);
+    assert_true(log_multiplicity[0] == log(4) && log_multiplicity[2] == log(4));
+    assert_true(log_multiplicity[1] == 0.0 && log_multiplicity[3] == 0.0);
     float mean[N_KEPT * D];
     assert_int_equal(wn_merge_clusters(x, NULL, N, D, kept_idx, N_KEPT, clusters, NULL, mean),
                      WN_OK);
@@ -455,11 +456,11 @@ static void weightless_entries_add_nothing(void **state) {
     check_clusters(x, b);
 
     b[5] = -INFINITY;
-    double multiplicity[N_KEPT];
+    double log_multiplicity[N_KEPT];
     float mean[N_KEPT * D];
-    assert_int_equal(wn_merge_clusters(x, b, N, D, kept_idx, N_KEPT, clusters, multiplicity, mean),
-                     WN_OK);
-    assert_true(multiplicity[2] == 1.0);
+    assert_int_equal(
+        wn_merge_clusters(x, b, N, D, kept_idx, N_KEPT, clusters, log_multiplicity, mean), WN_OK);
+    assert_true(log_multiplicity[2] == 0.0);
     assert_memory_equal(mean + 2 * D, x + 5 * D, D * sizeof *x);
 }
 
@@ -471,8 +472,10 @@ static void huge_weights_do_not_spoil_the_mean(void **state) {
     const int32_t idx[] = {0};
     const int32_t assign[] = {0, 0, 0};
     float mean[1];
-    assert_int_equal(wn_merge_clusters(x, b, 3, 1, idx, 1, assign, NULL, mean), WN_OK);
+    double log_multiplicity;
+    assert_int_equal(wn_merge_clusters(x, b, 3, 1, idx, 1, assign, &log_multiplicity, mean), WN_OK);
     assert_true(mean[0] == 3.5f);
+    assert_true(fabs(log_multiplicity - (2000.0 + log(2))) < 1e-12);
 }
 
 /* With equal keys in each cluster, ln M_r keeps every query's partition sum, and mean values its
@@ -480,7 +483,7 @@ static void huge_weights_do_not_spoil_the_mean(void **state) {
 static void equal_keys_conserve_attention(void **state) {
     (void)state;
     float k[N * D], v[N * D], b[N], q[D], mean[N_KEPT * D];
-    double multiplicity[N_KEPT];
+    double log_multiplicity[N_KEPT];
     fill_random(k, N * D, 6);
     fill_random(v, N * D, 7);
     fill_random(b, N, 8);
@@ -490,8 +493,8 @@ static void equal_keys_conserve_attention(void **state) {
             memcpy(k + i * D, k + kept_idx[clusters[i]] * D, D * sizeof *k);
         }
     }
-    assert_int_equal(wn_merge_clusters(v, b, N, D, kept_idx, N_KEPT, clusters, multiplicity, mean),
-                     WN_OK);
+    assert_int_equal(
+        wn_merge_clusters(v, b, N, D, kept_idx, N_KEPT, clusters, log_multiplicity, mean), WN_OK);
     double before[1 + D] = {0.0};
     double after[1 + D] = {0.0};
     for (int i = 0; i < N; i++) {
@@ -501,11 +504,11 @@ static void equal_keys_conserve_attention(void **state) {
             s += 3.0 * (double)q[e] * (double)k[i * D + e];
         }
         before[0] += j >= 0 ? exp(s) : 0.0;
-        after[0] += j >= 0 && kept_idx[j] == i ? exp(s + log(multiplicity[j])) : 0.0;
+        after[0] += j >= 0 && kept_idx[j] == i ? exp(s + log_multiplicity[j]) : 0.0;
         for (int e = 0; e < D && j >= 0; e++) {
             before[1 + e] += exp(s) * (double)v[i * D + e];
             if (kept_idx[j] == i) {
-                after[1 + e] += exp(s + log(multiplicity[j])) * (double)mean[j * D + e];
+                after[1 + e] += exp(s + log_multiplicity[j]) * (double)mean[j * D + e];
             }
         }
     }

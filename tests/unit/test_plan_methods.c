@@ -149,15 +149,15 @@ static void sampling_and_merging_add(void **state) {
         const struct wn_selection *a = &sampled.head[h], *b = &both.head[h];
         assert_int_equal(a->n_kept, b->n_kept);
         assert_memory_equal(a->idx, b->idx, (size_t)a->n_kept * sizeof *a->idx);
-        double *multiplicity = malloc((size_t)b->n_kept * sizeof *multiplicity);
+        double *log_multiplicity = malloc((size_t)b->n_kept * sizeof *log_multiplicity);
         assert_int_equal(wn_merge_clusters(data[h].k, data[h].log_weight, N, PLAN_DIM, b->idx,
-                                           b->n_kept, b->assign, multiplicity, NULL),
+                                           b->n_kept, b->assign, log_multiplicity, NULL),
                          WN_OK);
         for (int64_t j = 0; j < b->n_kept; j++) {
             assert_true(fabs((double)b->log_weight[j] - (double)a->log_weight[j] -
-                             log(multiplicity[j])) < 1e-5);
+                             log_multiplicity[j]) < 1e-5);
         }
-        free(multiplicity);
+        free(log_multiplicity);
     }
     wn_plan_free(&sampled);
     wn_plan_free(&both);
@@ -282,6 +282,47 @@ static void tova_keeps_one_set_for_a_layer(void **state) {
     wn_plan_free(&plan);
 }
 
+/*
+ * A needle near the end, to which every later query gives twenty times its share: the sum over
+ * queries favours entries that more of them could see, and loses it at a fifth of the budget; what
+ * corrects for exposure keeps it.
+ */
+static void exposure_correction_keeps_a_late_needle(void **state) {
+    (void)state;
+    enum { LENGTH = 1000, NEEDLE = 980 };
+    static float observed[2][LENGTH]; /* all queries, the last 33 */
+    static float ones[LENGTH];
+    for (int i = 0; i < LENGTH; i++) {
+        ones[i] = 1.0f;
+        for (int window = 0; window < 2; window++) {
+            double sum = 0.0;
+            for (int j = window ? LENGTH - 33 : i; j < LENGTH; j++) {
+                const double needle = j > NEEDLE ? 20.0 / LENGTH : 0.0;
+                sum += j < i ? 0.0 : i == NEEDLE ? needle : (1.0 - needle) / (j + 1);
+            }
+            observed[window][i] = (float)sum;
+        }
+    }
+    const struct {
+        enum wn_score score;
+        int observed;
+        bool kept;
+    } expected[] = {
+        {WN_SCORE_H2O, 0, false}, {WN_SCORE_H2O_MEAN, 0, true}, {WN_SCORE_EXPOSURE, 1, true}};
+    for (int e = 0; e < 3; e++) {
+        struct wn_policy policy = policy_of(expected[e].score, WN_SELECT_TOPK, 0.2);
+        policy.sink = policy.recent = 0;
+        const struct wn_head_view view = {.n_entries = LENGTH,
+                                          .n_tokens = LENGTH,
+                                          .n_group = 1,
+                                          .observed = observed[expected[e].observed],
+                                          .v_norm = ones};
+        struct wn_plan plan = plan_of(&policy, &view, 1);
+        assert_int_equal(keeps(&plan.head[0], NEEDLE), expected[e].kept);
+        wn_plan_free(&plan);
+    }
+}
+
 /* A uniform proposal has the entropy ln n; one entry with all the mass has 0. */
 static void entropy_of_the_proposal(void **state) {
     (void)state;
@@ -315,6 +356,7 @@ int main(void) {
         cmocka_unit_test(log_weights_compound),
         cmocka_unit_test(arrays_may_be_read_on_demand),
         cmocka_unit_test(tova_keeps_one_set_for_a_layer),
+        cmocka_unit_test(exposure_correction_keeps_a_late_needle),
         cmocka_unit_test(entropy_of_the_proposal),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

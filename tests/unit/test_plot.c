@@ -11,14 +11,17 @@
 
 #include <dirent.h>
 #include <math.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static char folder[] = "/tmp/winnow-plot-XXXXXX";
 static char *usual_path;
+static char *own_path; /* of this program */
 static struct wn_error err;
 
 static const double values[] = {0.25, 0.5, NAN, 1, 0, 0.125};
@@ -172,11 +175,107 @@ static void failures(void **state) {
     assert_int_equal(wn_plot_heat_map(&empty, WN_PLOT_SVG, path, &err), WN_E_ARG);
 }
 
-int main(void) {
+/* Beforehand: the same refusals, and nothing left behind. */
+static void check(void **state) {
+    (void)state;
+    char path[256], text[64];
+    snprintf(path, sizeof path, "%s", in_folder("old.svg"));
+    FILE *old = fopen(path, "w");
+    assert_non_null(old);
+    fputs("older", old);
+    fclose(old);
+    stand_in("cat");
+    assert_int_equal(wn_plot_check(WN_PLOT_SVG, path, &err), WN_OK);
+    read_file(path, text, sizeof text);
+    assert_string_equal(text, "older");
+    /* A gnuplot that cannot draw this kind of picture. */
+    stand_in("if grep -q pngcairo; then exit 1; fi; echo picture");
+    assert_int_equal(wn_plot_check(WN_PLOT_SVG, path, &err), WN_OK);
+    assert_int_equal(wn_plot_check(WN_PLOT_PNG, path, &err), WN_E_IO);
+    assert_non_null(strstr(err.message, "gnuplot failed"));
+    assert_int_equal(n_files(), 2);
+    unlink(path);
+    assert_int_equal(wn_plot_check(WN_PLOT_SVG, path, &err), WN_OK);
+    assert_int_equal(n_files(), 1);
+
+    assert_int_equal(wn_plot_check(WN_PLOT_SVG, "/nonexistent/a.svg", &err), WN_E_IO);
+    assert_string_equal(err.message,
+                        "cannot write the plot /nonexistent/a.svg (No such file or directory)");
+    assert_int_equal(mkdir(path, 0700), 0);
+    assert_int_equal(wn_plot_check(WN_PLOT_SVG, path, &err), WN_E_IO);
+    assert_non_null(strstr(err.message, "old.svg (Is a directory)"));
+    rmdir(path);
+    unlink(in_folder("gnuplot"));
+    setenv("PATH", folder, 1);
+    assert_int_equal(wn_plot_check(WN_PLOT_SVG, path, &err), WN_E_IO);
+    assert_string_equal(err.message,
+                        "cannot draw the plot (gnuplot is not installed, or not in PATH)");
+    assert_int_equal(n_files(), 0);
+}
+
+/* Draws in a process of its own, and checks that SIGINT ended it. */
+static void expect_interrupted(const char *path) {
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        signal(SIGINT, SIG_DFL);
+        _exit(wn_plot_heat_map(&map, WN_PLOT_SVG, path, &err) == WN_OK ? 0 : 1);
+    }
+    int how = 0;
+    assert_int_equal(waitpid(pid, &how, 0), pid);
+    assert_true(WIFSIGNALED(how));
+    assert_int_equal(WTERMSIG(how), SIGINT);
+}
+
+static void interrupts(void **state) {
+    (void)state;
+    char path[256], text[4096];
+    snprintf(path, sizeof path, "%s", in_folder("a.svg"));
+    /* The terminal sends it to both. This gnuplot is not a shell script, because shells unblock
+     * what they inherit blocked: it is this very program. */
+    stand_in("cat");
+    assert_int_equal(unlink(in_folder("gnuplot")), 0);
+    assert_int_equal(symlink(own_path, in_folder("gnuplot")), 0);
+    expect_interrupted(path);
+    assert_int_equal(n_files(), 1);
+    /* gnuplot did not hear it and completes the picture. */
+    assert_int_equal(unlink(in_folder("gnuplot")), 0);
+    stand_in("kill -INT $PPID; cat");
+    expect_interrupted(path);
+    read_file(path, text, sizeof text);
+    assert_non_null(strstr(text, "\nplot $map using"));
+    assert_int_equal(n_files(), 2);
+    unlink(path);
+    /* The caller's mask is as it was. */
+    sigset_t before, after;
+    sigprocmask(SIG_BLOCK, NULL, &before);
+    stand_in("cat");
+    assert_int_equal(wn_plot_check(WN_PLOT_SVG, path, &err), WN_OK);
+    sigprocmask(SIG_BLOCK, NULL, &after);
+    assert_int_equal(sigismember(&after, SIGINT), sigismember(&before, SIGINT));
+}
+
+/* As a gnuplot that is interrupted together with the process that started it. */
+static int draw_interrupted(void) {
+    puts("half");
+    fflush(stdout);
+    kill(getppid(), SIGINT);
+    raise(SIGINT);
+    puts("the other half");
+    return 0;
+}
+
+int main(int argc, char **argv) {
+    (void)argc;
+    if (strcmp(argv[0], "gnuplot") == 0) {
+        return draw_interrupted();
+    }
+    own_path = realpath(argv[0], NULL);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(formats),
-        cmocka_unit_test(script_and_picture),
-        cmocka_unit_test(failures),
+        cmocka_unit_test(formats), cmocka_unit_test(script_and_picture), cmocka_unit_test(failures),
+        cmocka_unit_test(check),   cmocka_unit_test(interrupts),
     };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+    int n_failed = cmocka_run_group_tests(tests, make_folder, remove_folder);
+    free(own_path);
+    return n_failed;
 }

@@ -7,6 +7,7 @@
 
 #include "cli/policy_flags.h"
 #include "cli/policy_text.h"
+#include "plan_case.h"
 
 #include <math.h>
 #include <string.h>
@@ -286,18 +287,24 @@ static void fields_are_called_like_their_flags(void **state) {
 
 /* ---- warnings ---- */
 
-static void expect_warnings(const char *line, bool seed_has_other_use, const char *expected) {
-    accept(line);
-    char text[4096];
+/* Of the line that was accepted last. */
+static void read_warnings(bool seed_has_other_use, char *text, size_t text_bytes) {
     FILE *out = tmpfile();
     assert_non_null(out);
     wn_policy_flags_warn(&policy, &table, &given, seed_has_other_use, out);
     rewind(out);
-    text[fread(text, 1, sizeof text - 1, out)] = '\0';
+    text[fread(text, 1, text_bytes - 1, out)] = '\0';
     fclose(out);
+}
+
+static void expect_warnings(const char *line, bool seed_has_other_use, const char *expected) {
+    char text[4096];
+    accept(line);
+    read_warnings(seed_has_other_use, text, sizeof text);
     assert_string_equal(text, expected);
 }
 
+#define NO_PROPOSAL     "nothing is sampled; add --select sample, or divide with --budget global"
 #define IDLE(flag, why) "winnow: warning: --" flag " has no effect (" why ")\n"
 
 static void flags_without_effect(void **state) {
@@ -334,11 +341,13 @@ static void flags_without_effect(void **state) {
         {"--kernel 3", IDLE("kernel", "scores are not pooled; add --pool avg or --pool max")},
         {"--policy h2o --tau 2",
          IDLE("tau", "only sampled entries are corrected; add --select sample")},
-        {"--policy h2o --mix 0.5", IDLE("mix", "nothing is sampled; add --select sample")},
+        {"--policy h2o --mix 0.5", IDLE("mix", NO_PROPOSAL)},
+        {"--policy h2o --budget global --mix 0.5 --proposal-temp 2 --temper softmax", ""},
+        {"--policy h2o --budget global --draws bisect",
+         IDLE("draws", "nothing is sampled; add --select sample")},
         {"--select topk --proposal-temp 2 --temper power --draws nearest",
-         IDLE("proposal-temp", "nothing is sampled; add --select sample")
-             IDLE("temper", "nothing is sampled; add --select sample")
-                 IDLE("draws", "nothing is sampled; add --select sample")},
+         IDLE("proposal-temp", NO_PROPOSAL) IDLE("temper", NO_PROPOSAL)
+             IDLE("draws", "nothing is sampled; add --select sample")},
         {"--safeguard 0.5",
          IDLE("safeguard", "only the budgets adaptive and adaptive-model use it")},
         {"--beta 5", IDLE("beta", "only the budget pyramid uses it")},
@@ -362,6 +371,72 @@ static void flags_without_effect(void **state) {
                     "winnow: warning: --sink 0 lets the first positions be evicted (models park "
                     "attention there, and often write garbage without them; leave --sink at "
                     "auto)\n");
+}
+
+enum { N_LAYERS = 2, N_KV = 2, N_HEADS = N_LAYERS * N_KV, N = 200 };
+
+/* The plan of a line over heads whose attention falls off differently fast. */
+static struct wn_plan plan_line(const char *line) {
+    static struct head_data data[N_HEADS];
+    struct wn_head_view views[N_HEADS];
+    accept(line);
+    for (int h = 0; h < N_HEADS; h++) {
+        head_init(&data[h], N, 2, h / N_KV, h % N_KV);
+        for (int i = 0; i < 2 * N; i++) {
+            data[h].observed[i] = powf(data[h].observed[i], 1.0f + 2.0f * (float)h);
+        }
+        views[h] = data[h].view;
+    }
+    return plan_of(&policy, views, N_HEADS);
+}
+
+static bool plans_are_equal(const struct wn_plan *a, const struct wn_plan *b) {
+    for (int h = 0; h < N_HEADS; h++) {
+        const struct wn_selection *x = &a->head[h], *y = &b->head[h];
+        if (x->n_kept != y->n_kept ||
+            memcmp(x->idx, y->idx, (size_t)x->n_kept * sizeof *x->idx) != 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* What is said to have no effect leaves the plan as it was, and what is not changes it. */
+static void warnings_are_true(void **state) {
+    (void)state;
+    static const struct {
+        const char *line, *flag;
+        bool has_effect;
+    } rows[] = {
+        {"--policy tova", "--group max", false},
+        {"--policy tova", "--group 0.9,0.1", false},
+        {"--policy h2o", "--group max", true},
+        {"--policy h2o", "--group 0.9,0.1", true},
+        {"--policy h2o", "--mix 0.5", false},
+        {"--policy h2o", "--proposal-temp 3", false},
+        {"--policy h2o", "--temper softmax", false},
+        {"--policy h2o --budget adaptive-model", "--mix 0.5", false},
+        {"--policy h2o --budget global", "--mix 0.5", true},
+        {"--policy h2o --budget global", "--proposal-temp 3", true},
+        {"--policy h2o --budget global", "--temper softmax", true},
+        {"--policy h2o --budget global", "--draws bisect", false},
+        {"--policy h2o --select sample", "--mix 0.5", true},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        char line[128], text[512];
+        struct wn_plan without = plan_line(rows[i].line);
+        snprintf(line, sizeof line, "%s %s", rows[i].line, rows[i].flag);
+        struct wn_plan with = plan_line(line);
+        if (plans_are_equal(&without, &with) == rows[i].has_effect) {
+            fail_msg("'%s' changes %s", line, rows[i].has_effect ? "nothing" : "the plan");
+        }
+        read_warnings(false, text, sizeof text);
+        if ((strstr(text, "has no effect") == NULL) != rows[i].has_effect) {
+            fail_msg("'%s' warns '%s'", line, text);
+        }
+        wn_plan_free(&without);
+        wn_plan_free(&with);
+    }
 }
 
 /* ---- the policy as text ---- */
@@ -389,6 +464,15 @@ static void policy_as_text(void **state) {
          "min-h, keep 20%, select sample (tau inf, seed 7, proposal power at 2, mix 0.9, "
          "draws bisect), group mean, sink auto, recent auto, window 9, budget global, "
          "merge above 0.8 (key keep, value mean)"},
+        {"--policy h2o --proposal-temp 2 --mix 0.9",
+         "h2o, keep 20%, select topk, group mean, sink auto, recent auto"},
+        {"--policy h2o --budget global",
+         "h2o, keep 20%, select topk, group mean, sink auto, recent auto, budget global"},
+        {"--policy h2o --proposal-temp 2 --mix 0.9 --budget global",
+         "h2o, keep 20%, select topk, group mean, sink auto, recent auto, budget global (proposal "
+         "power at 2, mix 0.9)"},
+        {"--policy h2o --mix 0.9 --budget global",
+         "h2o, keep 20%, select topk, group mean, sink auto, recent auto, budget global (mix 0.9)"},
         {"--policy min --window 9 --select topk",
          "min, keep 20%, select topk, group mean, sink auto, recent auto"},
     };
@@ -417,6 +501,7 @@ int main(void) {
         cmocka_unit_test(ranges_are_refused_by_the_flag_s_name),
         cmocka_unit_test(fields_are_called_like_their_flags),
         cmocka_unit_test(flags_without_effect),
+        cmocka_unit_test(warnings_are_true),
         cmocka_unit_test(policy_as_text),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

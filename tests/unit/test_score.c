@@ -353,6 +353,40 @@ static void tova_averages_a_ragged_layer_by_position(void **state) {
     assert_true(score_a[2] > 1.0 && score_a[2] == score_b[2]);
 }
 
+/* The mean over all query heads of a layer, however a group would be joined; an empty head is none,
+ * and positions that do not ascend are refused before anything is written. */
+static void tova_is_the_mean_whatever_the_group(void **state) {
+    (void)state;
+    struct wn_policy policy = policy_of(WN_SCORE_TOVA);
+    const float a[] = {0.5f, 0.25f, 0.25f, 0.125f, 0.625f, 0.25f};
+    const float b[] = {0.25f, 0.5f, 0.25f, 0.125f, 0.625f, 0.25f};
+    struct wn_head_view heads[] = {
+        {.n_entries = 0, .n_tokens = 3, .n_group = 2},
+        {.n_entries = 3, .n_tokens = 3, .n_group = 2, .observed = a},
+        {.n_entries = 3, .n_tokens = 3, .n_group = 2, .observed = b},
+    };
+    policy.group_weight[0] = 1.0;
+    policy.n_group_weights = 1;
+    for (int group = 0; group < WN_GROUP_COUNT; group++) {
+        policy.group = (enum wn_group)group;
+        double score_a[3], score_b[3];
+        double *score[] = {NULL, score_a, score_b};
+        assert_int_equal(wn_score_layer(&policy, heads, 3, score, NULL), WN_OK);
+        ASSERT_SCORES(score_a, 0.25, 0.5);
+        ASSERT_SCORES(score_b, 0.25, 0.5);
+    }
+    double score_a[3] = {7, 7, 7}, score_b[3];
+    double *score[] = {NULL, score_a, score_b};
+    const int32_t unordered[] = {0, 2, 1}, negative[] = {-1, 0, 1};
+    heads[2].position = unordered;
+    assert_int_equal(wn_score_layer(&policy, heads, 3, score, NULL), WN_E_ARG);
+    heads[2].position = negative;
+    assert_int_equal(wn_score_layer(&policy, heads, 3, score, NULL), WN_E_ARG);
+    policy.score = WN_SCORE_COUNT;
+    assert_int_equal(wn_score_layer(&policy, heads, 0, score, NULL), WN_E_ARG);
+    ASSERT_SCORES(score_a, 7, 7, 7);
+}
+
 static void arguments(void **state) {
     (void)state;
     const float x[] = {1, 1};
@@ -395,6 +429,7 @@ int main(void) {
         cmocka_unit_test(random_scores_follow_the_seed_and_the_position),
         cmocka_unit_test(pooling_works_on_every_score),
         cmocka_unit_test(tova_averages_a_ragged_layer_by_position),
+        cmocka_unit_test(tova_is_the_mean_whatever_the_group),
         cmocka_unit_test(arguments),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
