@@ -132,7 +132,9 @@ static void a_session_is_compressed_twice(void **state) {
     const struct fixture *fixture = *state;
     struct wn_policy first = policy_of(WN_SCORE_MIN_H, 0.5);
     first.merge = true;
-    struct wn_policy second = policy_of(WN_SCORE_TOVA, 0.2);
+    struct wn_policy second = policy_of(WN_SCORE_MIN_H, 0.2);
+    second.window = 16;
+    second.select = WN_SELECT_TOPK;
     second.keep = (struct wn_keep){.kind = WN_KEEP_TOKENS, .tokens = 40};
     struct wn_session *session = observed_session(fixture);
     struct wn_compress_report report;
@@ -142,6 +144,14 @@ static void a_session_is_compressed_twice(void **state) {
     fixture_feed(session, fixture->text.id + N, 40);
     compress(session, &second, &report);
     assert_int_equal(report.min_kept, 40);
+    int32_t position[64];
+    assert_int_equal(wn_session_positions(session, 2, 1, position, 64), 40);
+    assert_int_equal(wn_session_positions(session, 2, 1, NULL, 0), 40);
+    assert_int_equal(wn_session_positions(session, 2, 3, position, 64), 0);
+    for (int i = 1; i < 40; i++) {
+        assert_true(position[i] > position[i - 1]);
+    }
+    assert_int_equal(position[39], N + 39);
     assert_int_equal(report.max_kept, 40);
     assert_int_equal(wn_session_n_tokens(session), N + 40);
     fixture_feed(session, fixture->text.id + N + 40, 1);
