@@ -5,7 +5,8 @@
  * A head has 512 keys and values of 32 numbers, and 512 queries of two query heads. Three policies
  * keep a fifth of the entries: min-h sampled with its importance-sampling correction, the same with
  * what is dropped merged into what stays, and the most recent entries. For each the program prints
- * how far a query's attention moves, and the bound that holds without knowing the query's output.
+ * how far a query's attention moves, an upper bound on that, which holds whatever the method, and
+ * the length of the exact output for comparison.
  *
  *     cc score_and_sample.c $(pkg-config --cflags --libs winnow_core) -o score_and_sample
  */

@@ -4,7 +4,12 @@
 #ifndef WN_CLI_COMMANDS_H
 #define WN_CLI_COMMANDS_H
 
+#include "winnow_core.h"
+
 enum { WN_EXIT_OK = 0, WN_EXIT_FAILURE = 1, WN_EXIT_USAGE = 2, WN_EXIT_INTERRUPTED = 130 };
+
+/* What a subcommand that has read its flags returns. */
+int wn_exit_status(wn_status status);
 
 int wn_cmd_run(int argc, char **argv);
 int wn_cmd_inspect(int argc, char **argv);

@@ -71,7 +71,7 @@ static void print_text(const struct wn_inspect *inspect, FILE *out) {
     fprintf(out, "\nqueries    the last %d\n\n", inspect->n_queries);
     wn_inspect_print_table(inspection, &inspect->options->policy, out);
     fputc('\n', out);
-    wn_inspect_print_totals(inspection, out);
+    wn_inspect_print_totals(inspection, &inspect->options->policy, out);
     fprintf(out, "time       read in %s (%s), planned in %s, inspected in %s\n",
             wn_format_seconds(reading->read_seconds, &read),
             wn_format_rate(reading->n_read, reading->read_seconds, &rate),
@@ -137,14 +137,21 @@ static wn_status plot(const struct wn_inspect *inspect, struct wn_error *err) {
 /* ---- the whole ---- */
 
 static wn_status run(struct wn_inspect *inspect, struct wn_error *err) {
-    wn_status status = prepare(inspect, err);
+    const struct wn_inspect_options *options = inspect->options;
+    wn_status status = WN_OK;
+    if (options->plot_path != NULL) {
+        status = wn_plot_check(options->plot_format, options->plot_path, err);
+    }
+    if (status == WN_OK) {
+        status = prepare(inspect, err);
+    }
     if (status == WN_OK) {
         status = measure(inspect, err);
     }
     if (status == WN_OK) {
         status = print(inspect, err);
     }
-    if (status == WN_OK && inspect->options->plot_path != NULL) {
+    if (status == WN_OK && options->plot_path != NULL) {
         status = plot(inspect, err);
     }
     return status;
@@ -177,15 +184,5 @@ int wn_cmd_inspect(int argc, char **argv) {
     wn_inspection_free(&inspect.inspection);
     wn_session_free(inspect.session);
     wn_reading_free(&inspect.reading);
-    switch (status) {
-    case WN_OK:
-        return WN_EXIT_OK;
-    case WN_E_ABORTED:
-        return WN_EXIT_INTERRUPTED;
-    case WN_E_BUDGET:
-    case WN_E_ARG: /* a compression that this model or text does not allow */
-        return WN_EXIT_USAGE;
-    default:
-        return WN_EXIT_FAILURE;
-    }
+    return wn_exit_status(status);
 }

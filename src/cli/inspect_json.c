@@ -41,6 +41,7 @@ static json_t *totals_json(struct wn_json *json, const struct wn_inspection *ins
     wn_json_put_number(json, object, "relative_error_mean", totals.relative_error);
     wn_json_put_number(json, object, "bound_mean", totals.bound);
     wn_json_put_number(json, object, "bound_max", totals.bound_max);
+    wn_json_put_number(json, object, "abs_log_partition_change_mean", totals.partition_change);
     wn_json_put(json, object, "worst_head",
                 totals.worst >= 0 ? json_integer(totals.worst) : json_null());
     wn_json_put_number(json, object, "plan_seconds", inspection->plan_seconds);
@@ -68,7 +69,7 @@ static json_t *head_json(struct wn_json *json, const struct wn_head_report *head
     wn_json_put_number(json, object, "relative_error", wn_head_relative_error(head));
     wn_json_put_number(json, object, "bound", head->bound);
     wn_json_put_number(json, object, "bound_max", head->bound_max);
-    wn_json_put_number(json, object, "log_partition_change", head->partition_change);
+    wn_json_put_number(json, object, "abs_log_partition_change", head->partition_change);
     return object;
 }
 

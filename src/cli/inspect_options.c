@@ -30,7 +30,7 @@ static const struct wn_flag output[] = {
      .kind = WN_FLAG_TEXT,
      FIELD(plot_path),
      .help = "Also draw the share that each head keeps as a heat map, layers by heads, into an "
-             ".svg or .png file. Needs gnuplot."},
+             ".svg or .png file. Needs gnuplot, which is tried before the text is read."},
     {.name = "json",
      .section = WN_SECTION_OUTPUT,
      .kind = WN_FLAG_SWITCH,

@@ -15,15 +15,18 @@ struct wn_inspect_totals {
     double kept_share;
     /* Means over the heads, each of which counts alike. */
     double evicted_mass, error, bound, relative_error;
+    double partition_change;     /* |ln Z' - ln Z| */
     double error_max, bound_max; /* of any query and head */
-    int worst;                   /* index of the head of largest relative error; -1: no heads */
+    int worst; /* index of the head of largest relative error, or first without one; -1: no heads */
 };
+/* Figures of a head that are NaN make the total NaN, extremes included. */
 void wn_inspect_total(const struct wn_inspection *inspection, struct wn_inspect_totals *totals);
 
-/* A line per head. "-" stands where a figure does not apply. */
+/* A line per head. "-" stands where a figure does not apply, or is not a number. */
 void wn_inspect_print_table(const struct wn_inspection *inspection, const struct wn_policy *policy,
                             FILE *out);
 /* The lines under the table that do not depend on how the text was read. */
-void wn_inspect_print_totals(const struct wn_inspection *inspection, FILE *out);
+void wn_inspect_print_totals(const struct wn_inspection *inspection, const struct wn_policy *policy,
+                             FILE *out);
 
 #endif

@@ -3,6 +3,8 @@
 
 #include <errno.h>
 #include <math.h>
+#include <pthread.h>
+#include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -108,24 +110,40 @@ static void print_script(FILE *script, const struct wn_heat_map *map, enum wn_pl
 
 /* ---- the process ---- */
 
-/* Runs gnuplot from script to picture. Both are passed as open files, so that no name is quoted and
- * no pipe can fill up or break. */
-static wn_status run_gnuplot(int script_fd, int picture_fd, struct wn_error *err) {
+/* Starts gnuplot with these signals blocked; an errno otherwise. Script and picture are passed as
+ * open files, so that no name is quoted and no pipe can fill up or break. */
+static int start_gnuplot(int script_fd, int picture_fd, const sigset_t *blocked, pid_t *pid) {
     posix_spawn_file_actions_t actions;
-    if (posix_spawn_file_actions_init(&actions) != 0) {
-        return wn_error_set(err, WN_E_MEMORY, "out of memory to start gnuplot");
+    posix_spawnattr_t attributes;
+    int failure = posix_spawn_file_actions_init(&actions);
+    if (failure != 0) {
+        return failure;
+    }
+    failure = posix_spawnattr_init(&attributes);
+    if (failure != 0) {
+        posix_spawn_file_actions_destroy(&actions);
+        return failure;
     }
     char name[] = "gnuplot";
     char *argv[] = {name, NULL};
-    pid_t pid = 0;
-    int failure = posix_spawn_file_actions_adddup2(&actions, script_fd, STDIN_FILENO);
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
+    posix_spawnattr_setsigmask(&attributes, blocked);
+    failure = posix_spawn_file_actions_adddup2(&actions, script_fd, STDIN_FILENO);
     if (failure == 0) {
         failure = posix_spawn_file_actions_adddup2(&actions, picture_fd, STDOUT_FILENO);
     }
     if (failure == 0) {
-        failure = posix_spawnp(&pid, name, &actions, NULL, argv, environ);
+        failure = posix_spawnp(pid, name, &actions, &attributes, argv, environ);
     }
+    posix_spawnattr_destroy(&attributes);
     posix_spawn_file_actions_destroy(&actions);
+    return failure;
+}
+
+static wn_status run_gnuplot(int script_fd, int picture_fd, const sigset_t *blocked,
+                             struct wn_error *err) {
+    pid_t pid = 0;
+    int failure = start_gnuplot(script_fd, picture_fd, blocked, &pid);
     if (failure == ENOENT) {
         return wn_error_set(err, WN_E_IO,
                             "cannot draw the plot (gnuplot is not installed, or not in PATH)");
@@ -149,6 +167,12 @@ static wn_status run_gnuplot(int script_fd, int picture_fd, struct wn_error *err
     return WN_OK;
 }
 
+/* ---- the file ---- */
+
+static wn_status refuse_path(const char *path, int failure, struct wn_error *err) {
+    return wn_error_set(err, WN_E_IO, "cannot write the plot %.200s (%s)", path, strerror(failure));
+}
+
 /* mkstemp's files are the owner's alone; the picture gets the rights of any new file. */
 static bool set_usual_rights(int fd) {
     mode_t mask = umask(0);
@@ -156,12 +180,60 @@ static bool set_usual_rights(int fd) {
     return fchmod(fd, 0666 & ~mask) == 0;
 }
 
-static wn_status draw(FILE *script, const char *temporary, int picture_fd, const char *path,
-                      struct wn_error *err) {
-    wn_status status = run_gnuplot(fileno(script), picture_fd, err);
-    if (status == WN_OK && (!set_usual_rights(picture_fd) || rename(temporary, path) != 0)) {
-        status =
-            wn_error_set(err, WN_E_IO, "cannot write the plot %.200s (%s)", path, strerror(errno));
+/* Draws into `temporary`, whose name is completed here. It becomes the file `path`, or is gone,
+ * when this returns. */
+static wn_status draw_beside(FILE *script, char *temporary, const char *path, bool keep,
+                             const sigset_t *blocked, struct wn_error *err) {
+    int fd = mkstemp(temporary);
+    if (fd < 0) {
+        return refuse_path(path, errno, err);
+    }
+    wn_status status = run_gnuplot(fileno(script), fd, blocked, err);
+    if (status == WN_OK && keep && (!set_usual_rights(fd) || rename(temporary, path) != 0)) {
+        status = refuse_path(path, errno, err);
+    }
+    if (status != WN_OK || !keep) {
+        unlink(temporary);
+    }
+    close(fd);
+    return status;
+}
+
+static wn_status draw_script(FILE *script, const char *path, bool keep, struct wn_error *err) {
+    struct stat old;
+    if (stat(path, &old) == 0 && S_ISDIR(old.st_mode)) {
+        return refuse_path(path, EISDIR, err);
+    }
+    size_t n_path = strlen(path);
+    char *temporary = malloc(n_path + sizeof ".XXXXXX");
+    if (temporary == NULL) {
+        return wn_error_set(err, WN_E_MEMORY, "out of memory for the plot");
+    }
+    memcpy(temporary, path, n_path);
+    memcpy(temporary + n_path, ".XXXXXX", sizeof ".XXXXXX");
+    sigset_t interrupt, usual;
+    sigemptyset(&interrupt);
+    sigaddset(&interrupt, SIGINT);
+    pthread_sigmask(SIG_BLOCK, &interrupt, &usual);
+    wn_status status = draw_beside(script, temporary, path, keep, &usual, err);
+    pthread_sigmask(SIG_SETMASK, &usual, NULL);
+    free(temporary);
+    return status;
+}
+
+static wn_status draw(const struct wn_heat_map *map, enum wn_plot_format format, const char *path,
+                      bool keep, struct wn_error *err) {
+    FILE *script = tmpfile();
+    bool written = script != NULL;
+    if (written) {
+        print_script(script, map, format);
+        written = fflush(script) == 0 && !ferror(script) && fseek(script, 0, SEEK_SET) == 0;
+    }
+    wn_status status =
+        written ? draw_script(script, path, keep, err)
+                : wn_error_set(err, WN_E_IO, "cannot write a temporary file (%s)", strerror(errno));
+    if (script != NULL) {
+        fclose(script);
     }
     return status;
 }
@@ -171,34 +243,17 @@ wn_status wn_plot_heat_map(const struct wn_heat_map *map, enum wn_plot_format fo
     if (map->n_rows < 1 || map->n_columns < 1) {
         return wn_error_set(err, WN_E_ARG, "there is nothing to plot");
     }
-    size_t n_path = strlen(path);
-    char *temporary = malloc(n_path + sizeof ".XXXXXX");
-    FILE *script = tmpfile();
-    if (temporary == NULL || script == NULL) {
-        free(temporary);
-        if (script != NULL) {
-            fclose(script);
-        }
-        return wn_error_set(err, WN_E_IO, "cannot write a temporary file (%s)", strerror(errno));
-    }
-    memcpy(temporary, path, n_path);
-    memcpy(temporary + n_path, ".XXXXXX", sizeof ".XXXXXX");
-    print_script(script, map, format);
-    wn_status status = WN_OK;
-    int picture_fd = -1;
-    if (fflush(script) != 0 || ferror(script) || fseek(script, 0, SEEK_SET) != 0) {
-        status = wn_error_set(err, WN_E_IO, "cannot write a temporary file (%s)", strerror(errno));
-    } else if ((picture_fd = mkstemp(temporary)) < 0) {
-        status =
-            wn_error_set(err, WN_E_IO, "cannot write the plot %.200s (%s)", path, strerror(errno));
-    } else {
-        status = draw(script, temporary, picture_fd, path, err);
-        if (status != WN_OK) {
-            unlink(temporary);
-        }
-        close(picture_fd);
-    }
-    fclose(script);
-    free(temporary);
-    return status;
+    return draw(map, format, path, true, err);
+}
+
+wn_status wn_plot_check(enum wn_plot_format format, const char *path, struct wn_error *err) {
+    const double value = 1;
+    const struct wn_heat_map map = {.title = "",
+                                    .x_label = "",
+                                    .y_label = "",
+                                    .value_label = "",
+                                    .n_rows = 1,
+                                    .n_columns = 1,
+                                    .value = &value};
+    return draw(&map, format, path, false, err);
 }

@@ -19,11 +19,16 @@ struct wn_heat_map {
 };
 
 /*
- * Draws into a file, which is replaced only once the picture is complete. WN_E_ARG: no rows or
- * columns; WN_E_IO with a sentence: gnuplot is not installed or failed, or the file cannot be
- * written.
+ * Draws into a file, which is replaced only once the picture is complete. Until then a temporary
+ * file stands beside it, and SIGINT, which ends gnuplot at once, reaches the calling thread only
+ * when that file is gone; other threads, if there are any, must block the signal too.
+ * WN_E_ARG: no rows or columns; WN_E_IO with a sentence: gnuplot is not installed or failed, or the
+ * file cannot be written; WN_E_MEMORY.
  */
 wn_status wn_plot_heat_map(const struct wn_heat_map *map, enum wn_plot_format format,
                            const char *path, struct wn_error *err);
+/* Whether such a picture can be drawn there: draws a small one and throws it away. The statuses are
+ * those of drawing. */
+wn_status wn_plot_check(enum wn_plot_format format, const char *path, struct wn_error *err);
 
 #endif

@@ -85,7 +85,8 @@ const struct wn_flag wn_policy_common[WN_POLICY_N_COMMON] = {
      .parse = parse_keep,
      .preset = "20%",
      .help = "What stays of the cache: a share (20%), entries per head (512), or bytes of the "
-             "whole cache (64MiB). 100% keeps everything."},
+             "whole cache (64MiB). 100% keeps everything. When entries are sampled, this is the "
+             "mean over the draws, in bytes too."},
     {.name = "policy",
      .value = "NAME",
      .section = COMMON,
@@ -229,7 +230,8 @@ const struct wn_flag wn_policy_fine[WN_POLICY_N_FINE] = {
      .max = 1000,
      .above_min = true,
      .preset = "1",
-     .help = "Temperature of the distribution that entries are sampled from."},
+     .help = "Temperature of the distribution that entries are sampled from, and that the budget "
+             "global divides by."},
     {.name = "temper",
      .value = "HOW",
      .section = FINE,
@@ -455,6 +457,11 @@ static bool does_not_sample(const struct wn_policy *policy) {
     return policy->select != WN_SELECT_SAMPLE;
 }
 
+/* A global budget divides by the proposal, whether or not entries are drawn from it. */
+static bool has_no_proposal(const struct wn_policy *policy) {
+    return does_not_sample(policy) && policy->budget != WN_BUDGET_GLOBAL;
+}
+
 static bool draws_nothing(const struct wn_policy *policy) {
     return does_not_sample(policy) && policy->score != WN_SCORE_RANDOM;
 }
@@ -478,7 +485,8 @@ struct idle_flag {
     bool by_score; /* the sentence goes on with the policy's name */
 };
 
-static const char to_sample[] = "nothing is sampled; add --select sample";
+static const char to_propose[] =
+    "nothing is sampled; add --select sample, or divide with --budget global";
 static const char to_merge[] = "nothing is merged; add --merge 0.8";
 
 static const struct idle_flag idle_flags[] = {
@@ -491,10 +499,10 @@ static const struct idle_flag idle_flags[] = {
     {"group", is_tova, "tova averages over all heads of a layer", false},
     {"kernel", does_not_pool, "scores are not pooled; add --pool avg or --pool max", false},
     {"tau", does_not_sample, "only sampled entries are corrected; add --select sample", false},
-    {"mix", does_not_sample, to_sample, false},
-    {"proposal-temp", does_not_sample, to_sample, false},
-    {"temper", does_not_sample, to_sample, false},
-    {"draws", does_not_sample, to_sample, false},
+    {"mix", has_no_proposal, to_propose, false},
+    {"proposal-temp", has_no_proposal, to_propose, false},
+    {"temper", has_no_proposal, to_propose, false},
+    {"draws", does_not_sample, "nothing is sampled; add --select sample", false},
     {"safeguard", is_not_adaptive, "only the budgets adaptive and adaptive-model use it", false},
     {"beta", is_no_pyramid, "only the budget pyramid uses it", false},
     {"merge-key", does_not_merge, to_merge, false},

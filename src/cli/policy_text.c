@@ -11,14 +11,22 @@ void wn_policy_format_protect(int n, char *text, size_t text_bytes) {
     }
 }
 
-static void print_sampling(const struct wn_policy *policy, FILE *out) {
-    fprintf(out, " (tau %g, seed %" PRIu64, policy->tau, policy->seed);
-    if (policy->temper != WN_TEMPER_POWER || policy->temperature != 1) {
-        fprintf(out, ", proposal %s at %g", wn_temper_name(policy->temper), policy->temperature);
+/* `before` stands in front of the first; false: nothing is printed. */
+static bool print_proposal(const struct wn_policy *policy, const char *before, FILE *out) {
+    const bool tempered = policy->temper != WN_TEMPER_POWER || policy->temperature != 1;
+    if (tempered) {
+        fprintf(out, "%sproposal %s at %g", before, wn_temper_name(policy->temper),
+                policy->temperature);
     }
     if (policy->mix != 1) {
-        fprintf(out, ", mix %g", policy->mix);
+        fprintf(out, "%smix %g", tempered ? ", " : before, policy->mix);
     }
+    return tempered || policy->mix != 1;
+}
+
+static void print_sampling(const struct wn_policy *policy, FILE *out) {
+    fprintf(out, " (tau %g, seed %" PRIu64, policy->tau, policy->seed);
+    print_proposal(policy, ", ", out);
     if (policy->draws != WN_DRAWS_NEAREST) {
         fprintf(out, ", draws %s", wn_draws_name(policy->draws));
     }
@@ -78,6 +86,9 @@ void wn_policy_print(const struct wn_policy *policy, FILE *out) {
         fprintf(out, " (beta %g)", policy->beta);
     } else if (policy->budget == WN_BUDGET_ADAPTIVE || policy->budget == WN_BUDGET_ADAPTIVE_MODEL) {
         fprintf(out, " (safeguard %g)", policy->safeguard);
+    } else if (policy->budget == WN_BUDGET_GLOBAL && policy->select != WN_SELECT_SAMPLE &&
+               print_proposal(policy, " (", out)) {
+        fputc(')', out);
     }
     if (policy->merge) {
         fprintf(out, ", merge above %g (key %s, value %s)", policy->merge_threshold,

@@ -295,18 +295,10 @@ int wn_cmd_run(int argc, char **argv) {
         wn_status print_status = run_print(&run, &err);
         status = print_status != WN_OK ? print_status : status;
     }
-    bool interrupted = run.interrupted && status == WN_E_ABORTED;
-    if (status != WN_OK && !interrupted) {
+    if (status != WN_OK && status != WN_E_ABORTED) {
         fprintf(stderr, "winnow: %s\n",
                 err.message[0] != '\0' ? err.message : wn_status_string(status));
     }
     run_free(&run);
-    if (interrupted) {
-        return WN_EXIT_INTERRUPTED;
-    }
-    if (status == WN_OK) {
-        return WN_EXIT_OK;
-    }
-    /* A compression that this model or text does not allow is a matter of the flags. */
-    return status == WN_E_BUDGET || status == WN_E_ARG ? WN_EXIT_USAGE : WN_EXIT_FAILURE;
+    return wn_exit_status(status);
 }

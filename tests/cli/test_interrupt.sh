@@ -78,4 +78,29 @@ interrupted caught inspect -t 1 -f "$work/text"
 unset WINNOW_CPU
 says '^winnow: stopped on request after reading [0-9,]+ tokens$'
 [ -z "$out" ] || fail "figures of a text that was not read"
+
+# While gnuplot draws, the signal waits until the picture is complete or gone. The gnuplot here is
+# not the real one: it is tried first, and sends the signals when it is called again.
+mkdir "$work/bin" "$work/plots"
+# draws RECEIVERS FILE: the shell's words for who gets the signal, and what is in the folder then.
+draws() {
+    local status=0
+    printf '#!/bin/sh\n[ ! -e "%s/tried" ] || kill -INT %s\n: >"%s/tried"\nexec cat\n' \
+        "$work" "$1" "$work" >"$work/bin/gnuplot"
+    chmod +x "$work/bin/gnuplot"
+    rm -f "$work/tried" "$work/plots/a.svg"
+    last_command="inspect --plot, SIGINT to $1"
+    PATH=$work/bin:$PATH python3 -c 'import os, signal, sys
+signal.signal(signal.SIGINT, signal.SIG_DFL)
+os.execv(sys.argv[1], sys.argv[1:])' \
+        "$WINNOW_BIN" inspect -t 2 -p hello --plot "$work/plots/a.svg" \
+        >"$work/out" 2>"$work/err" || status=$?
+    out=$(cat "$work/out")
+    err=$(cat "$work/err")
+    [ "$status" -eq 130 ] || fail "exit status $status instead of 130"
+    grep -q '^worst ' "$work/out" || fail "no figures"
+    [ "$(ls "$work/plots")" = "$2" ] || fail "not just '$2' in the folder: $(ls "$work/plots")"
+}
+draws "\$PPID" a.svg
+draws "\$PPID \$\$" ''
 finish

@@ -95,6 +95,25 @@ done
 for keep in 20% 100% 0.5% 512 64MiB 64MB 1.5GiB; do
     refused 1 'cannot use the model /nonexistent/model.gguf' run "${question[@]}" --keep "$keep"
 done
-refused 1 'cannot use the model' inspect "${question[@]}" --merge -1 --plot a.SVG
+refused 1 'cannot use the model' inspect "${question[@]}" --merge -1
 refused 1 'cannot use the model' run "${question[@]}" --tau inf --select sample -n -1 -ub 64
+
+# A plot that cannot be drawn is refused before anything is read; otherwise the model is next. The
+# gnuplot here is not the real one.
+mkdir "$work/bin" "$work/plots"
+printf '#!/bin/sh\nexec cat\n' >"$work/bin/gnuplot"
+chmod +x "$work/bin/gnuplot"
+PATH=$work/bin:$PATH refused 1 'cannot use the model' \
+    inspect "${question[@]}" --plot "$work/plots/a.SVG"
+PATH=$work/bin:$PATH refused 1 '^winnow: cannot write the plot .*nowhere/a.png \(No such file' \
+    inspect "${question[@]}" --plot "$work/plots/nowhere/a.png"
+printf '#!/bin/sh\nexit 3\n' >"$work/bin/gnuplot"
+PATH=$work/bin:$PATH refused 1 '^winnow: cannot draw the plot \(gnuplot failed' \
+    inspect "${question[@]}" --plot "$work/plots/a.svg"
+printf '#!/bin/sh\nPATH=/nonexistent exec "%s" "$@"\n' "$WINNOW_BIN" >"$work/winnow"
+chmod +x "$work/winnow"
+WINNOW_BIN=$work/winnow refused 1 \
+    '^winnow: cannot draw the plot \(gnuplot is not installed, or not in PATH\)$' \
+    inspect "${question[@]}" --plot "$work/plots/a.svg"
+[ -z "$(ls -A "$work/plots")" ] || fail "a file was left behind"
 finish
