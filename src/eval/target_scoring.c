@@ -102,8 +102,8 @@ static wn_status measure_draws(struct wn_targets *targets, struct wn_error *err)
     free(pi);
     wn_targets_add(targets, "draws_ms", 1000.0 * wn_median(seconds, n_rounds), WN_TARGET_AT_MOST,
                    100.0,
-                   "the number of draws (P1 algorithm 2) of %d heads of %d entries on one core, "
-                   "%lld draws a head on average",
+                   "the m of E[J(m)] = k, which P1 algorithm 2 looks for, of %d heads of %d "
+                   "entries on one core; %lld draws a head on average",
                    N_HEADS, N_ENTRIES, (long long)(n_draws / n_rounds / N_HEADS));
     return WN_OK;
 }
