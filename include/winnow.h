@@ -223,7 +223,7 @@ struct wn_head_report {
     double output_norm;       /* mean ||o|| */
     double error, error_max;  /* ||o - o'||: mean, largest */
     double bound, bound_max;  /* upper bound on the error: mean, largest */
-    double partition_change;  /* mean |ln Z' - ln Z| */
+    double partition_change; /* mean |ln Z' - ln Z| over queries that see a kept entry; NaN: none */
 };
 
 struct wn_inspection {

@@ -426,7 +426,8 @@ wn_status wn_budget_heads(const struct wn_policy *policy, const struct wn_head_v
 
 /*
  * E[J(m)] = sum_i 1 - (1 - pi_i)^m, the expected number of distinct entries in m draws (P1 eq. 24),
- * computed as -sum expm1(m log1p(-pi_i)). pi double [n], each in [0, 1]; m >= 0. O(n).
+ * computed as -sum expm1(m log1p(-pi_i)). pi double [n], each in [0, 1]; m >= 0,
+ * INFINITY: the number of pi_i > 0. O(n).
  */
 double wn_expected_distinct(const double *pi, int64_t n, double m);
 
@@ -497,7 +498,9 @@ wn_status wn_merge_assign(const float *k, int64_t n, int d, const int32_t *idx, 
  *   log_multiplicity double [n_kept] out: ln M_r; NULL: not wanted,
  *   mean float [n_kept][d] out: mean of x over each cluster, weighted by exp(b); NULL: not wanted.
  * An evicted entry with b = -inf adds nothing; a kept one keeps ln M = 0 and its own row. x may be NULL
- * when mean is. O(n d). WN_E_MEMORY.
+ * when mean is. O(n d).
+ * WN_E_ARG: n or n_kept < 0, d < 1, idx not ascending in [0, n), assign outside -1 .. n_kept - 1 or
+ * not naming a kept entry's own place; WN_E_MEMORY.
  */
 wn_status wn_merge_clusters(const float *x, const float *log_weight, int64_t n, int d,
                             const int32_t *idx, int64_t n_kept, const int32_t *assign,
@@ -601,7 +604,8 @@ struct wn_certificate {
     double merge_bound;  /* sum_D A_i ||v_i - o''|| + (e^{2 delta} - 1) sum_{i not in D} A''_i
                             ||v_i||, A'' and o'' exact attention without D: a bound when values are
                             cluster means, log-weights multiplicities, and no cluster is visible in
-                            part; may be infinite */
+                            part; infinite where e^{2 delta} overflows and an entry outside D
+                            has a value other than 0 */
     double log_partition_change; /* ln sum_r exp(s'_r) - ln sum_i exp(s_i) */
     /* Effective sample size (sum_r c_r x_r)^2 / sum_r c_r x_r^2 of the sampled entries, x_r the
      * importance ratio of one draw, exp(s'_r) / c_r at tau = 1; NaN when none was sampled. */
@@ -613,7 +617,7 @@ struct wn_certificate {
  * double. An entry merged into one that is not visible counts as dropped. With no visible entry all
  * is 0; with none kept o' = 0 and the partition change is -inf (+inf where only entries of weight
  * exp(-inf) stood before). Inputs that are not finite propagate as NaN. O(n (d_k + d_v)).
- * WN_E_ARG: n, n_visible or a dimension out of range, softcap negative or NaN, idx not ascending in
+ * WN_E_ARG: n, n_visible or a dimension out of range, softcap negative or not finite, idx not ascending in
  * [0, n), assign that does not name a kept entry's own place; WN_E_MEMORY.
  */
 wn_status wn_certify(const struct wn_compressed_head *head, const float *q, int64_t n_visible,

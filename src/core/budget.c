@@ -197,18 +197,15 @@ static wn_status fill_budgets(const struct wn_policy *policy, const struct wn_he
 wn_status wn_budget_heads(const struct wn_policy *policy, const struct wn_head_view *heads,
                           const double *const *score, const int64_t *entry_bytes, int n_heads,
                           struct wn_head_budget *budget, struct wn_error *err) {
-    if (wn_score_find(policy->score) == NULL) {
-        return wn_error_set(err, WN_E_ARG, "score: %d is not one of its values",
-                            (int)policy->score);
-    }
-    if (n_heads <= 0) {
-        return WN_OK;
+    wn_status status = wn_policy_check(policy, err);
+    if (status != WN_OK || n_heads <= 0) {
+        return status;
     }
     struct wn_head_budget *filled = calloc((size_t)n_heads, sizeof *filled);
     if (filled == NULL) {
         return wn_error_set(err, WN_E_MEMORY, "no memory for the budgets of %d heads", n_heads);
     }
-    const wn_status status = fill_budgets(policy, heads, score, entry_bytes, n_heads, filled, err);
+    status = fill_budgets(policy, heads, score, entry_bytes, n_heads, filled, err);
     if (status == WN_OK) {
         memcpy(budget, filled, (size_t)n_heads * sizeof *filled);
     }

@@ -128,7 +128,7 @@ static bool selection_is_valid(const struct wn_compressed_head *head) {
 static bool arguments_are_valid(const struct wn_compressed_head *head, int64_t n_visible) {
     return head->n >= 0 && head->n <= INT32_MAX && head->d_k >= 1 && head->d_v >= 1 &&
            n_visible >= 0 && n_visible <= head->n && head->softcap >= 0.0 &&
-           selection_is_valid(head);
+           isfinite(head->softcap) && selection_is_valid(head);
 }
 
 /* An entry merged into one that the query does not see is, for that query, dropped. */
@@ -336,7 +336,11 @@ static void measure_clusters(const struct work *w, struct wn_certificate *out) {
     out->delta_radius = scale * norm_of_row(w->q, d) * sqrt(largest_squares);
 }
 
-/* A'' has a softmax of its own: A_i / (1 - A(D)) loses its digits where nearly all is dropped. */
+/*
+ * A'' has a softmax of its own: A_i / (1 - A(D)) loses its digits where nearly all is dropped. Its
+ * weights are raised by e^{2 delta} before they are rounded, so that none vanishes that the factor
+ * would have made large; where the factor overflows, it outweighs whatever weight there is.
+ */
 static void bound_merge(struct work *w, struct wn_certificate *out) {
     const int d = w->head->d_v;
     struct partition rest = {.largest = -INFINITY};
@@ -345,15 +349,23 @@ static void bound_merge(struct work *w, struct wn_certificate *out) {
             rest.largest = larger_or_nan(rest.largest, w->score[i]);
         }
     }
-    double sum_norms = 0.0;
+    const double growth = 2.0 * out->delta;
+    const bool overflows = isinf(exp(growth));
+    double sum_norms = 0.0; /* of e^{2 delta} weight ||v|| */
     for (int64_t i = 0; i < w->n && rest.largest != -INFINITY; i++) {
-        const double weight = exp(w->score[i] - rest.largest);
-        if (w->owner[i] == DROPPED || weight == 0.0) {
+        const double lag = w->score[i] - rest.largest;
+        if (w->owner[i] == DROPPED || lag == -INFINITY) {
             continue;
         }
-        rest.total += weight;
-        sum_norms += weight * norm_of_row(value_before(w, i), d);
-        add_row(weight, value_before(w, i), d, w->out_rest);
+        const double value_norm = norm_of_row(value_before(w, i), d);
+        if (value_norm != 0.0) {
+            sum_norms += (overflows ? INFINITY : exp(lag + growth)) * value_norm;
+        }
+        const double weight = exp(lag);
+        if (weight != 0.0) {
+            rest.total += weight;
+            add_row(weight, value_before(w, i), d, w->out_rest);
+        }
     }
     for (int e = 0; e < d && rest.largest != -INFINITY; e++) {
         w->out_rest[e] /= rest.total;
@@ -365,7 +377,8 @@ static void bound_merge(struct work *w, struct wn_certificate *out) {
         }
     }
     if (sum_norms != 0.0) {
-        bound += expm1(2.0 * out->delta) * (sum_norms / rest.total);
+        /* e^{2 delta} (1 - e^{-2 delta}) = e^{2 delta} - 1 */
+        bound += -expm1(-growth) * (sum_norms / rest.total);
     }
     out->merge_bound = bound;
 }

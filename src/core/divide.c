@@ -250,6 +250,19 @@ static void round_distinct(const struct division *d, struct shared *shared) {
     }
 }
 
+/* Where proposals have fewer possible entries than the budget holds, the rest goes to the heads in
+ * order: a top-k can use it. */
+static void fill_up(const struct division *d, int64_t wanted) {
+    for (int h = 0; h < d->n_heads; h++) {
+        wanted -= d->budget[h].k;
+    }
+    for (int h = 0; h < d->n_heads && wanted > 0; h++) {
+        const int64_t n_more = wn_min_i64(wanted, d->heads[h].n_entries - d->budget[h].k);
+        d->budget[h].k += n_more;
+        wanted -= n_more;
+    }
+}
+
 /*
  * The heads' numbers come from the real root and not from m, so that their sum is exactly the
  * budgets'. A head that none is expected of keeps one entry, at the cost of the largest.
@@ -272,6 +285,10 @@ static void share_draws(const struct division *d, struct shared *shared) {
         return;
     }
     wn_draws_distinct(&draws, root, shared->distinct);
+    int64_t mean_sum = 0;
+    for (int h = 0; h < d->n_heads; h++) {
+        mean_sum += d->budget[h].k;
+    }
     round_distinct(d, shared);
     int64_t sum = 0;
     for (int h = 0; h < d->n_heads; h++) {
@@ -279,6 +296,9 @@ static void share_draws(const struct division *d, struct shared *shared) {
         d->budget[h].k = wn_max_i64(d->budget[h].k, wn_budget_floor(&d->heads[h], &d->budget[h]));
     }
     wn_budget_trim(d->heads, NULL, d->n_heads, sum, d->budget);
+    if (!samples) {
+        fill_up(d, mean_sum);
+    }
 }
 
 static wn_status divide_global(const struct division *d, struct wn_error *err) {

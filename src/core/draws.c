@@ -36,8 +36,10 @@ static void hit_and_miss(const double *rate, int n, double m, double *hit, doubl
     const double shifter = 0x1.8p52;
     for (int i = 0; i < n; i++) {
         const double y = m * rate[i];
-        slope[i] = y < 700.0 ? y : 700.0; /* keeps 2^-j a normal number */
         miss[i] = rate[i] > 0.0 ? 1.0 : 0.0;
+        /* Keeps 2^-j a normal number, and infinitely many draws from hitting what has no rate. */
+        const double most = 700.0 * miss[i];
+        slope[i] = y < most ? y : most;
     }
     for (int i = 0; i < n; i++) {
         const double y = slope[i];

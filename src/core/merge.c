@@ -12,7 +12,6 @@
 #include "kernels/kernels.h"
 #include "winnow_core.h"
 
-#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -326,7 +325,6 @@ static bool members_init(struct members *m, int64_t n, int64_t n_kept, const int
         return false;
     }
     for (int64_t i = 0; i < n; i++) {
-        assert(assign[i] < n_kept);
         if (assign[i] >= 0) {
             m->first[assign[i]]++;
         }
@@ -385,9 +383,27 @@ static double cluster_merge(const float *x, const float *log_weight, int d, int6
     return log(total) + (b_max - b_kept);
 }
 
+static bool assign_is_valid(const int32_t *assign, int64_t n, const int32_t *idx, int64_t n_kept) {
+    for (int64_t i = 0; i < n; i++) {
+        if (assign[i] < -1 || assign[i] >= n_kept) {
+            return false;
+        }
+    }
+    for (int64_t j = 0; j < n_kept; j++) {
+        if (assign[idx[j]] != j) {
+            return false;
+        }
+    }
+    return true;
+}
+
 wn_status wn_merge_clusters(const float *x, const float *log_weight, int64_t n, int d,
                             const int32_t *idx, int64_t n_kept, const int32_t *assign,
                             double *log_multiplicity, float *mean) {
+    if (n < 0 || d < 1 || n_kept < 0 || !idx_is_valid(idx, n_kept, n) ||
+        !assign_is_valid(assign, n, idx, n_kept)) {
+        return WN_E_ARG;
+    }
     double *sum = malloc((size_t)d * sizeof *sum);
     struct members m;
     if (sum == NULL || !members_init(&m, n, n_kept, assign)) {
@@ -395,7 +411,6 @@ wn_status wn_merge_clusters(const float *x, const float *log_weight, int64_t n, 
         return WN_E_MEMORY;
     }
     for (int64_t j = 0; j < n_kept; j++) {
-        assert(assign[idx[j]] == j);
         const double merged =
             cluster_merge(x, log_weight, d, idx[j], m.member + m.first[j],
                           m.first[j + 1] - m.first[j], sum, mean != NULL ? mean + j * d : NULL);

@@ -374,22 +374,26 @@ wn_status wn_keep_parse(const char *text, struct wn_keep *keep, struct wn_error 
                         text);
 }
 
-/* Eight decimals of a percent, without trailing zeros; integer arithmetic, so that no locale's
- * decimal comma gets in. */
+/* The fewest decimals of a percent that read back as the same share; integer arithmetic, so that no
+ * locale's decimal comma gets in. */
 static void format_share(double share, char *text, size_t text_bytes) {
-    const int64_t per_percent = 100000000;
-    int64_t scaled = isfinite(share) ? (int64_t)llround(share * 100.0 * (double)per_percent) : 0;
-    int digits = 8;
-    int64_t fraction = scaled % per_percent;
-    while (digits > 0 && fraction % 10 == 0) {
-        fraction /= 10;
-        digits--;
-    }
-    if (digits == 0) {
-        snprintf(text, text_bytes, "%lld%%", (long long)(scaled / per_percent));
-    } else {
-        snprintf(text, text_bytes, "%lld.%0*lld%%", (long long)(scaled / per_percent), digits,
-                 (long long)fraction);
+    const double percent = isfinite(share) ? share * 100.0 : 0.0;
+    int64_t scale = 1;
+    for (int digits = 0; digits <= 15; digits++, scale *= 10) {
+        const int64_t scaled = (int64_t)llround(percent * (double)scale);
+        const long long whole = scaled / scale, fraction = scaled % scale;
+        char shortest[48];
+        if (digits == 0) {
+            snprintf(shortest, sizeof shortest, "%lld%%", whole);
+        } else {
+            snprintf(shortest, sizeof shortest, "%lld.%0*lld%%", whole, digits, fraction);
+        }
+        struct wn_keep keep;
+        const bool same = wn_keep_parse(shortest, &keep, NULL) == WN_OK && keep.share == share;
+        if (same || digits == 15) {
+            snprintf(text, text_bytes, "%s", shortest);
+            return;
+        }
     }
 }
 

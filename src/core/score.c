@@ -311,24 +311,46 @@ struct wn_needs wn_policy_needs(const struct wn_policy *policy) {
 
 /* ---- pooling ---- */
 
+/* Of a sum or a maximum; NaN reaches the result, to be found by the check of the total. */
+static double pool_two(enum wn_pool_kind pool, double x, double y) {
+    if (pool == WN_POOL_AVG) {
+        return x + y;
+    }
+    return y > x || isnan(y) ? y : x;
+}
+
 /*
  * Pools x[n] along the entries, stride 1, centred: the average counts entries beyond the ends as 0
  * and always divides by the kernel, the maximum leaves them out.
+ *
+ * The kernels around `width` neighbours have one entry in common. Each is a run that ends there,
+ * built from right to left, and a run behind it, built from left to right (van Herk, Gil and
+ * Werman). So the cost does not grow with the kernel, and unlike in a running sum no entry has a
+ * part in a kernel that it is not in: nothing drifts or cancels.
  */
 static void pool_row(enum wn_pool_kind pool, int kernel, const double *x, int64_t n, double *out) {
-    const int64_t half = kernel / 2;
-    for (int64_t i = 0; i < n; i++) {
-        const int64_t first = i > half ? i - half : 0;
-        const int64_t last = i + half < n - 1 ? i + half : n - 1;
-        double value = pool == WN_POOL_MAX ? x[first] : 0.0;
-        for (int64_t j = first; j <= last; j++) {
-            if (pool == WN_POOL_AVG) {
-                value += x[j];
-            } else if (!(x[j] <= value)) {
-                value = x[j]; /* NaN is taken over, to be found by the check of the total */
+    int64_t half = kernel > 0 ? kernel / 2 : 0;
+    half = half < n ? half : n - 1; /* a longer kernel sees no more */
+    const int64_t width = 2 * half + 1;
+    const double none = pool == WN_POOL_AVG ? 0.0 : -INFINITY;
+    for (int64_t first = 0; first < n; first += width) {
+        const int64_t end = first + width;
+        double run = none;
+        for (int64_t i = end - 1; i >= first; i--) {
+            const int64_t j = i - half;
+            run = j >= 0 && j < n ? pool_two(pool, run, x[j]) : run;
+            if (i < n) {
+                out[i] = run;
             }
         }
-        out[i] = pool == WN_POOL_AVG ? value / kernel : value;
+        run = none;
+        for (int64_t i = first + 1; i < end && i < n; i++) {
+            run = i + half < n ? pool_two(pool, run, x[i + half]) : run;
+            out[i] = pool_two(pool, out[i], run);
+        }
+    }
+    for (int64_t i = 0; i < n && pool == WN_POOL_AVG; i++) {
+        out[i] /= kernel;
     }
 }
 

@@ -24,34 +24,40 @@ static double larger(double a, double b) {
 
 /* Adds one query's certificate to the sums that become means. n_sampled counts those that saw a
  * sampled entry. */
-static void add(struct wn_head_report *report, const struct wn_certificate *c, int64_t *n_sampled) {
+static void add(struct wn_head_report *report, const struct wn_certificate *c,
+                struct counts *counts) {
     report->n_queries++;
     if (!isnan(c->effective_samples)) {
         report->effective_samples += c->effective_samples;
-        ++*n_sampled;
+        ++counts->n_sampled;
     }
     report->evicted_mass += c->evicted_mass;
     report->output_norm += c->output_norm;
     report->error += c->error;
     report->bound += c->bound;
-    report->partition_change += fabs(c->log_partition_change);
+    if (isfinite(c->log_partition_change)) {
+        report->partition_change += fabs(c->log_partition_change);
+        ++counts->n_kept_seen;
+    }
     report->error_max = larger(c->error, report->error_max);
     report->bound_max = larger(c->bound, report->bound_max);
 }
 
-static void finish(struct wn_head_report *report, int64_t n_sampled) {
+static void finish(struct wn_head_report *report, const struct counts *counts) {
     const double n = report->n_queries > 0 ? (double)report->n_queries : 1.0;
     report->effective_samples =
-        n_sampled > 0 ? report->effective_samples / (double)n_sampled : (double)NAN;
+        counts->n_sampled > 0 ? report->effective_samples / (double)counts->n_sampled : (double)NAN;
     report->evicted_mass /= n;
     report->output_norm /= n;
     report->error /= n;
     report->bound /= n;
-    report->partition_change /= n;
+    report->partition_change = counts->n_kept_seen > 0
+                                   ? report->partition_change / (double)counts->n_kept_seen
+                                   : (double)NAN;
 }
 
 static wn_status inspect_head(const struct inspect_job *job, int i, float *k, float *v,
-                              int64_t *n_sampled) {
+                              struct counts *counts) {
     const struct wn_session *session = job->session;
     const struct wn_head_view *view = &job->all->view[i];
     const struct wn_layer_geometry *geometry = &session->engine->geometry[view->layer];
@@ -77,7 +83,7 @@ static wn_status inspect_head(const struct inspect_job *job, int i, float *k, fl
             const wn_status status = wn_certify(&head, q, n_visible, &certificate);
             if (status != WN_OK)
                 return status;
-            add(&job->report[i], &certificate, n_sampled);
+            add(&job->report[i], &certificate, counts);
         }
     }
     return WN_OK;
@@ -101,12 +107,12 @@ static void inspect_item(void *user, int64_t item, int thread) {
     };
     const size_t n = (size_t)view->n_entries;
     float *rows = malloc(n * (size_t)(view->d_k + view->d_v) * sizeof *rows + 1);
-    int64_t n_sampled = 0;
+    struct counts counts = {0};
     job->status[i] = WN_E_MEMORY;
     if (rows != NULL)
-        job->status[i] = inspect_head(job, i, rows, rows + n * (size_t)view->d_k, &n_sampled);
+        job->status[i] = inspect_head(job, i, rows, rows + n * (size_t)view->d_k, &counts);
     free(rows);
-    finish(&job->report[i], n_sampled);
+    finish(&job->report[i], &counts);
 }
 
 static wn_status measure(const struct inspect_job *job, struct wn_inspection *out,

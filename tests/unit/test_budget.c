@@ -127,6 +127,22 @@ static int64_t share_of(int64_t n, double share) {
     return budget.k;
 }
 
+static void a_policy_out_of_range_is_refused(void **state) {
+    (void)state;
+    const struct wn_head_view head = {.n_entries = 4, .n_tokens = 4, .n_group = 1};
+    struct wn_head_budget budget = {.k = 77};
+    const double shares[] = {(double)NAN, -3.0, 0.0, 1e30};
+    for (int s = 0; s < 4; s++) {
+        struct wn_policy policy = policy_of(WN_SCORE_STREAMING);
+        policy.keep.share = shares[s];
+        assert_int_equal(wn_budget_heads(&policy, &head, NULL, NULL, 1, &budget, NULL), WN_E_ARG);
+    }
+    struct wn_policy policy = policy_of(WN_SCORE_STREAMING);
+    policy.keep = (struct wn_keep){.kind = WN_KEEP_TOKENS, .tokens = -3};
+    assert_int_equal(wn_budget_heads(&policy, &head, NULL, NULL, 1, &budget, NULL), WN_E_ARG);
+    assert_int_equal(budget.k, 77);
+}
+
 static void shares_round_down_to_at_least_one(void **state) {
     (void)state;
     assert_int_equal(share_of(0, 0.2), 0);
@@ -297,6 +313,7 @@ int main(void) {
         cmocka_unit_test(protection_above_the_budget_is_refused),
         cmocka_unit_test(snapkv_protects_its_window_as_far_as_it_fits),
         cmocka_unit_test(tova_protects_the_last_entry),
+        cmocka_unit_test(a_policy_out_of_range_is_refused),
         cmocka_unit_test(shares_round_down_to_at_least_one),
         cmocka_unit_test(token_budgets_and_full),
         cmocka_unit_test(byte_budgets_are_never_exceeded),

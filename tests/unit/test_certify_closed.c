@@ -213,6 +213,37 @@ static void a_hopeless_merge_bound_is_infinite(void **state) {
     assert_true(c.merge_bound == 0.0);
 }
 
+/* Attention moves to an entry whose weight was next to nothing: at e^{2 delta} it is not. */
+static void vanishing_weights_stay_in_the_merge_bound(void **state) {
+    (void)state;
+    int32_t idx[] = {0, 2}, assign[] = {0, 0, 1};
+    struct small s = {.selection = {.assign = assign}};
+    s.log_weight[0] = (float)log(2.0);
+    /* The factor overflows. */
+    const float far[] = {1.0f, 4001.0f, 3000.0f}, v[] = {0.0f, 0.0f, 1.0f};
+    struct wn_certificate c = certify_small(&s, 3, far, v, idx, 2);
+    assert_true(c.error == 1.0 && c.bound == 1.0 && c.merge_bound == INFINITY);
+    /* It does not: the weight e^{-750} alone is no double, its value times e^{2 delta} is. */
+    const float near[] = {0.0f, 350.0f, -400.0f}, large[] = {0.0f, 0.0f, 1e38f};
+    c = certify_small(&s, 3, near, large, idx, 2);
+    const double expected = exp(700.0 - 750.0) * (double)large[2];
+    assert_true(fabs(c.merge_bound - expected) <= 1e-12 * expected);
+    assert_true(c.error > 0.0 && c.error <= c.merge_bound);
+    /* Where the cluster's key leaves the others', that value is the output. */
+    float key[] = {0.0f, -50.0f};
+    const float apart[] = {-350.0f, 350.0f, -400.0f};
+    s.selection.key = key;
+    c = certify_small(&s, 3, apart, large, idx, 2);
+    assert_true(c.error > 1e15 && c.error <= c.merge_bound);
+    /* A weight of exp(-inf) is none, whatever it is multiplied with. */
+    const float b[] = {0.0f, 0.0f, -INFINITY}, unknown[] = {0.0f, 0.0f, NAN};
+    s.selection.key = NULL;
+    s.head.log_weight = b;
+    s.log_weight[1] = -INFINITY;
+    c = certify_small(&s, 3, far, unknown, idx, 2);
+    assert_true(c.merge_bound == 0.0 && c.error == 0.0);
+}
+
 static void bad_arguments_leave_the_output(void **state) {
     (void)state;
     const float k[] = {0.0f, 0.0f}, v[] = {1.0f, 3.0f}, q = 1.0f;
@@ -238,6 +269,7 @@ static void bad_arguments_leave_the_output(void **state) {
     ASSERT_REFUSED(s.head.d_v = 0);
     ASSERT_REFUSED(s.head.softcap = -1.0);
     ASSERT_REFUSED(s.head.softcap = NAN);
+    ASSERT_REFUSED(s.head.softcap = INFINITY);
     ASSERT_REFUSED(s.selection.n_kept = -1);
     ASSERT_REFUSED(s.selection.n_kept = 3);
     ASSERT_REFUSED(idx[1] = 2);
@@ -271,6 +303,7 @@ int main(void) {
         cmocka_unit_test(keeping_nothing_loses_the_output),
         cmocka_unit_test(entries_of_weight_zero_may_hold_any_value),
         cmocka_unit_test(a_hopeless_merge_bound_is_infinite),
+        cmocka_unit_test(vanishing_weights_stay_in_the_merge_bound),
         cmocka_unit_test(bad_arguments_leave_the_output),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -20,6 +20,11 @@ static void expected_distinct(void **state) {
     const double sure[] = {1.0, 0.0};
     assert_true(wn_expected_distinct(sure, 2, 0.0) == 0.0);
     assert_true(wn_expected_distinct(sure, 2, 5.0) == 1.0);
+    /* Infinitely many draws hit what can be hit, however rare. */
+    assert_true(wn_expected_distinct(sure, 2, INFINITY) == 1.0);
+    assert_true(wn_expected_distinct(pi, 4, INFINITY) == 3.0);
+    const double rare[] = {0.0, 0x1p-1074, 1e-300, 0.0};
+    assert_true(wn_expected_distinct(rare, 4, INFINITY) == 2.0);
     /* 1 - (1 - pi)^m would lose all digits here. */
     const double tiny[] = {1e-20};
     assert_true(fabs(wn_expected_distinct(tiny, 1, 1e12) - 1e-8) < 1e-16);

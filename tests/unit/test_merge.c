@@ -518,6 +518,43 @@ static void equal_keys_conserve_attention(void **state) {
     }
 }
 
+static void bad_clusters_are_refused(void **state) {
+    (void)state;
+    const float x[] = {1, 2, 3, 4};
+    const int32_t idx[] = {0, 2}, good[] = {0, 1, 1, -1};
+    const int32_t bad[][4] = {
+        {0, 2, 1, -1},  /* no such cluster */
+        {0, -2, 1, -1}, /* nor that one */
+        {1, 1, 1, -1},  /* a kept entry in another's */
+        {0, 1, -1, -1}, /* a kept entry dropped */
+    };
+    const int32_t bad_idx[][2] = {{-1, 2}, {0, 4}, {2, 1}, {1, 1}};
+    double log_multiplicity[] = {7, 7};
+    float mean[] = {7, 7};
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(wn_merge_clusters(x, NULL, 4, 1, idx, 2, bad[i], log_multiplicity, mean),
+                         WN_E_ARG);
+        assert_int_equal(
+            wn_merge_clusters(x, NULL, 4, 1, bad_idx[i], 2, good, log_multiplicity, mean),
+            WN_E_ARG);
+    }
+    const struct {
+        int64_t n;
+        int d;
+        int64_t n_kept;
+    } sizes[] = {{-1, 1, 0}, {-1, 1, 2}, {4, 0, 2}, {4, -1, 2}, {4, 1, -1}, {1, 1, 2}};
+    for (int i = 0; i < 6; i++) {
+        assert_int_equal(wn_merge_clusters(x, NULL, sizes[i].n, sizes[i].d, idx, sizes[i].n_kept,
+                                           good, log_multiplicity, mean),
+                         WN_E_ARG);
+    }
+    for (int j = 0; j < 2; j++) {
+        assert_true(log_multiplicity[j] == 7 && mean[j] == 7);
+    }
+    assert_int_equal(wn_merge_clusters(x, NULL, 4, 1, idx, 2, good, log_multiplicity, mean), WN_OK);
+    assert_true(log_multiplicity[0] == 0.0 && log_multiplicity[1] == log(2) && mean[1] == 2.5f);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(assignments_equal_brute_force),
@@ -537,6 +574,7 @@ int main(void) {
         cmocka_unit_test(weightless_entries_add_nothing),
         cmocka_unit_test(huge_weights_do_not_spoil_the_mean),
         cmocka_unit_test(equal_keys_conserve_attention),
+        cmocka_unit_test(bad_clusters_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -88,6 +88,25 @@ static void a_global_budget_draws_equally_often(void **state) {
     assert_true(fabs(total / N_SEEDS - N / 5.0 * N_HEADS) < 8.0);
 }
 
+/* Proposals that reach an entry less than the budget holds, in one head of six: the number of draws
+ * that is enough for the others counts as found, and the top-k takes another entry. */
+static void a_global_budget_is_spent_by_topk(void **state) {
+    (void)state;
+    struct wn_head_view views[N_HEADS];
+    make_heads(views);
+    for (int h = 0; h < N_HEADS; h++) {
+        for (int i = 0; i < 2 * N; i++) {
+            const int n_possible = h == N_HEADS - 1 ? 43 : 44;
+            data[h].observed[i] = i % N >= 10 && i % N < 10 + n_possible ? 1.0f : 0.0f;
+        }
+    }
+    struct wn_policy policy = policy_of(WN_SCORE_H2O, WN_SELECT_TOPK, 0.2);
+    policy.budget = WN_BUDGET_GLOBAL;
+    struct wn_plan plan = plan_of(&policy, views, N_HEADS);
+    assert_int_equal(total_kept(&plan), N_HEADS * N / 5);
+    wn_plan_free(&plan);
+}
+
 static void merged_entries_are_accounted_for(void **state) {
     (void)state;
     struct wn_head_view views[N_HEADS];
@@ -351,6 +370,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_budget_spends_what_it_has),
         cmocka_unit_test(a_global_budget_draws_equally_often),
+        cmocka_unit_test(a_global_budget_is_spent_by_topk),
         cmocka_unit_test(merged_entries_are_accounted_for),
         cmocka_unit_test(sampling_and_merging_add),
         cmocka_unit_test(log_weights_compound),

@@ -297,8 +297,10 @@ static void keep_refuses_what_is_not_clear(void **state) {
 static void keep_is_written_as_it_is_read(void **state) {
     (void)state;
     const char *const text[] = {
-        "20%",   "100%", "12.5%", "33.3%", "0.5%", "29%",    "0.00000001%", "1",       "512",
-        "64MiB", "64MB", "1GiB",  "1GB",   "7KB",  "900KiB", "100B",        "1536KiB", "1B",
+        "20%",    "100%", "12.5%",   "33.3%", "0.5%",         "29%",           "0.00000001%",
+        "1",      "512",  "64MiB",   "64MB",  "1GiB",         "1GB",           "7KB",
+        "900KiB", "100B", "1536KiB", "1B",    "0.000000001%", "33.333333333%", "99.999999999%",
+        "7%",
     };
     for (size_t i = 0; i < sizeof text / sizeof text[0]; i++) {
         struct wn_keep keep;

@@ -9,6 +9,7 @@
 #include "winnow_core.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 #define ASSERT_SCORES(score, ...)                                              \
     do {                                                                       \
@@ -335,6 +336,103 @@ static void pooling_works_on_every_score(void **state) {
     ASSERT_SCORES(score, 1, 3, 5, 5);
 }
 
+/* From the definition, window by window. */
+static double pooled_by_definition(enum wn_pool_kind pool, int64_t kernel, const float *x,
+                                   int64_t n, int64_t i) {
+    double sum = 0.0, largest = -INFINITY;
+    for (int64_t j = 0; j < n; j++) {
+        if (llabs(j - i) <= kernel / 2) {
+            sum += (double)x[j];
+            largest = fmax(largest, (double)x[j]);
+        }
+    }
+    return pool == WN_POOL_AVG ? sum / (double)kernel : largest;
+}
+
+/* Of numbers of both signs over twelve orders of magnitude: each result to the rounding of its own
+ * kernel's entries, so that a large entry spoils no result but those that it is part of. */
+static void pooling_is_its_definition(void **state) {
+    (void)state;
+    enum { MAX_N = 130 };
+    const int kernels[] = {1, 3, 5, 7, 31, 63, 65, 127, 129, 131, 259, 261, 65535, INT32_MAX};
+    struct wn_rng rng;
+    wn_rng_seed(&rng, 1, 2, 3, 4);
+    struct wn_policy policy = policy_of(WN_SCORE_K_NORM);
+    for (int64_t n = 1; n <= MAX_N; n += 1 + n / 9) {
+        float x[MAX_N], size[MAX_N], norm[MAX_N];
+        for (int64_t i = 0; i < n; i++) {
+            size[i] = (float)pow(10.0, 12.0 * wn_rng_uniform(&rng) - 6.0);
+            x[i] = wn_rng_uniform(&rng) < 0.5 ? size[i] : -size[i];
+            norm[i] = -x[i];
+        }
+        const struct wn_head_view head = {
+            .n_entries = n, .n_tokens = n, .n_group = 1, .k_norm = norm};
+        for (size_t k = 0; k < sizeof kernels / sizeof *kernels; k++) {
+            policy.kernel = kernels[k];
+            for (int pool = WN_POOL_AVG; pool <= WN_POOL_MAX; pool++) {
+                policy.pool = (enum wn_pool_kind)pool;
+                double score[MAX_N];
+                assert_int_equal(wn_score_entries(&policy, &head, score, NULL), WN_OK);
+                for (int64_t i = 0; i < n; i++) {
+                    const double expected = pooled_by_definition(policy.pool, kernels[k], x, n, i);
+                    const double scale = pooled_by_definition(WN_POOL_AVG, kernels[k], size, n, i);
+                    const double tolerance = pool == WN_POOL_AVG ? 1e-14 * scale : 0.0;
+                    assert_true(fabs(score[i] - expected) <= tolerance);
+                }
+            }
+        }
+    }
+}
+
+/* A maximum over entries that are no numbers is none, wherever in its kernel they stand. */
+static void pooling_loses_no_nan(void **state) {
+    (void)state;
+    enum { N = 9 };
+    struct wn_policy policy = policy_of(WN_SCORE_H2O);
+    for (int pool = WN_POOL_AVG; pool <= WN_POOL_MAX; pool++) {
+        policy.pool = (enum wn_pool_kind)pool;
+        for (policy.kernel = 1; policy.kernel <= 19; policy.kernel += 2) {
+            for (int place = 0; place < N; place++) {
+                float observed[N] = {1, 2, 3, 4, 5, 4, 3, 2, 1};
+                observed[place] = NAN;
+                const struct wn_head_view head = {
+                    .n_entries = N, .n_tokens = N, .n_group = 1, .observed = observed};
+                struct wn_score_stats stats = {0};
+                double score[N];
+                assert_int_equal(wn_score_entries(&policy, &head, score, &stats), WN_OK);
+                assert_int_equal(stats.n_fallback, 1);
+                ASSERT_SCORES(score, 1.0 / N, 1.0 / N, 1.0 / N);
+            }
+        }
+    }
+}
+
+/* Many runs of the blockwise pooling, each longer than the text that a kernel usually spans. */
+static void long_kernels_pool_long_texts(void **state) {
+    (void)state;
+    enum { N = 200000, KERNEL = 65535 };
+    float *observed = malloc(N * sizeof *observed);
+    double *score = malloc(N * sizeof *score);
+    assert_true(observed != NULL && score != NULL);
+    for (int i = 0; i < N; i++) {
+        observed[i] = (float)(i % 1000);
+    }
+    const struct wn_head_view head = {
+        .n_entries = N, .n_tokens = N, .n_group = 1, .observed = observed};
+    struct wn_policy policy = policy_of(WN_SCORE_H2O);
+    policy.kernel = KERNEL;
+    for (int pool = WN_POOL_AVG; pool <= WN_POOL_MAX; pool++) {
+        policy.pool = (enum wn_pool_kind)pool;
+        assert_int_equal(wn_score_entries(&policy, &head, score, NULL), WN_OK);
+        for (int64_t i = 0; i < N; i += 9973) {
+            const double expected = pooled_by_definition(policy.pool, KERNEL, observed, N, i);
+            assert_true(score[i] == expected); /* sums of integers are exact */
+        }
+    }
+    free(observed);
+    free(score);
+}
+
 /* Heads of a layer that hold different entries: each position is averaged over those that do. */
 static void tova_averages_a_ragged_layer_by_position(void **state) {
     (void)state;
@@ -428,6 +526,9 @@ int main(void) {
         cmocka_unit_test(min_c_measures_from_the_output),
         cmocka_unit_test(random_scores_follow_the_seed_and_the_position),
         cmocka_unit_test(pooling_works_on_every_score),
+        cmocka_unit_test(pooling_is_its_definition),
+        cmocka_unit_test(pooling_loses_no_nan),
+        cmocka_unit_test(long_kernels_pool_long_texts),
         cmocka_unit_test(tova_averages_a_ragged_layer_by_position),
         cmocka_unit_test(tova_is_the_mean_whatever_the_group),
         cmocka_unit_test(arguments),
