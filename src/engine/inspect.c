@@ -22,8 +22,13 @@ static double larger(double a, double b) {
     return a > b || isnan(a) ? a : b;
 }
 
-/* Adds one query's certificate to the sums that become means. n_sampled counts those that saw a
- * sampled entry. */
+/* Queries that a mean is over, where not all count. */
+struct counts {
+    int64_t n_sampled;   /* saw a sampled entry */
+    int64_t n_kept_seen; /* saw any kept entry */
+};
+
+/* Adds one query's certificate to the sums that become means. */
 static void add(struct wn_head_report *report, const struct wn_certificate *c,
                 struct counts *counts) {
     report->n_queries++;
