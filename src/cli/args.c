@@ -115,7 +115,8 @@ static wn_status set_number(const struct wn_flag *flag, const char *text, double
                             struct wn_error *err) {
     double value = 0;
     if (!wn_args_number(text, isinf(flag->max), &value)) {
-        return refuse_value(flag, text, "not a number", err);
+        bool is_infinite = strcmp(text, "inf") == 0;
+        return refuse_value(flag, text, is_infinite ? "not a finite number" : "not a number", err);
     }
     if (value < flag->min || value > flag->max || (flag->above_min && value <= flag->min)) {
         return refuse_value(flag, text, "out of range", err);
@@ -255,6 +256,12 @@ static wn_status refuse_word(const struct wn_flag_table *table, const char *word
 
 /* ---- the line ---- */
 
+static wn_status refuse_twice(const struct wn_flag *flag, struct wn_error *err) {
+    return wn_error_set(err, WN_E_ARG,
+                        "--%s is given twice (only one can be used; leave the others out)",
+                        flag->name);
+}
+
 static wn_status set_defaults(const struct wn_flag_table *table, void *options,
                               struct wn_error *err) {
     const int n_rows = wn_args_count(table);
@@ -314,6 +321,9 @@ wn_status wn_args_parse(const struct wn_flag_table *table, int argc, char **argv
             return refuse_word(table, word, n_word, err);
         }
         const struct wn_flag *flag = flag_of(table, row);
+        if (flag->once && given->row[row]) {
+            return refuse_twice(flag, err);
+        }
         const char *value = NULL;
         status = take_value(table, flag, argc, argv, &i, equals != NULL ? equals + 1 : NULL, &value,
                             err);

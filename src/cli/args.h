@@ -7,7 +7,7 @@
  * flags. Rows are counted through all parts.
  *
  * `--flag value` and `--flag=value` are the same. A flag given twice counts once, with the later
- * value, except lists. Every refusal is one sentence of the form "what (why; what to do)".
+ * value, except lists; one whose earlier value would be missed is refused (`once`). Every refusal is one sentence of the form "what (why; what to do)".
  */
 #ifndef WN_CLI_ARGS_H
 #define WN_CLI_ARGS_H
@@ -45,6 +45,7 @@ struct wn_flag {
     const char *help;       /* sentences; name choices, range and default are added from this row */
     const char *preset;     /* default, parsed like a value given; NULL: the field stays zero */
     enum wn_flag_kind kind;
+    bool once;     /* refused when it is given twice */
     size_t offset; /* of the field */
     double min, max;
     bool above_min;        /* NUMBER: min itself is refused */

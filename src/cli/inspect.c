@@ -43,9 +43,9 @@ static wn_status prepare(struct wn_inspect *inspect, struct wn_error *err) {
 static wn_status measure(struct wn_inspect *inspect, struct wn_error *err) {
     struct wn_reading *reading = &inspect->reading;
     wn_interrupt_catch();
-    wn_status status = wn_reading_feed(reading, inspect->session, &reading->document_tokens, err);
+    wn_status status = wn_reading_feed_document(reading, inspect->session, err);
     if (status == WN_OK) {
-        status = wn_reading_feed(reading, inspect->session, &reading->question[0].tokens, err);
+        status = wn_reading_feed_question(reading, inspect->session, 0, err);
     }
     /* What follows cannot be stopped halfway, so from here Ctrl-C ends the process. */
     wn_interrupt_release();
@@ -92,6 +92,22 @@ static wn_status print(const struct wn_inspect *inspect, struct wn_error *err) {
         return wn_error_set(err, WN_E_IO, "cannot write to standard output (%s)", strerror(errno));
     }
     return WN_OK;
+}
+
+static void note(const struct wn_inspect *inspect) {
+    const struct wn_inspection *inspection = &inspect->inspection;
+    const struct wn_policy *policy = &inspect->options->policy;
+    bool is_all_protected =
+        inspection->n_after < inspection->n_before && policy->score != WN_SCORE_STREAMING;
+    for (int i = 0; i < inspection->n_heads; i++) {
+        const struct wn_head_report *head = &inspection->head[i];
+        is_all_protected = is_all_protected && head->n_after == head->n_protected;
+    }
+    int64_t n_heads = inspection->n_heads > 0 ? inspection->n_heads : 1;
+    wn_reading_note(
+        &inspect->reading, policy,
+        wn_policy_is_flat_pyramid(policy, inspection->n_tokens, inspection->n_after / n_heads),
+        is_all_protected);
 }
 
 /* Layers by heads; a model may have fewer heads in some layers, or none. */
@@ -149,6 +165,7 @@ static wn_status run(struct wn_inspect *inspect, struct wn_error *err) {
         status = measure(inspect, err);
     }
     if (status == WN_OK) {
+        note(inspect);
         status = print(inspect, err);
     }
     if (status == WN_OK && options->plot_path != NULL) {

@@ -19,7 +19,8 @@ static json_t *prompt_json(struct wn_json *json, const struct wn_inspect *inspec
     } else {
         wn_json_put(json, object, "question", json_null());
     }
-    wn_json_put_integer(json, object, "question_tokens", question->tokens.n);
+    wn_json_put_integer(json, object, "question_tokens",
+                        wn_reading_n_question(&inspect->reading, 0));
     return object;
 }
 

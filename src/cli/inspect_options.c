@@ -10,6 +10,7 @@ static const struct wn_flag task[] = {
      .section = WN_SECTION_TASK,
      .kind = WN_FLAG_TEXT,
      FIELD(question),
+     .once = true,
      .help = "A question, which is then part of the prompt as in `winnow run`; - reads standard "
              "input."},
     {.name = "queries",
@@ -29,13 +30,15 @@ static const struct wn_flag output[] = {
      .section = WN_SECTION_OUTPUT,
      .kind = WN_FLAG_TEXT,
      FIELD(plot_path),
+     .once = true,
      .help = "Also draw the share that each head keeps as a heat map, layers by heads, into an "
              ".svg or .png file. Needs gnuplot, which is tried before the text is read."},
     {.name = "json",
      .section = WN_SECTION_OUTPUT,
      .kind = WN_FLAG_SWITCH,
      FIELD(json),
-     .help = "Print one JSON object with every figure, and nothing else, on standard output."},
+     .help = "Print one JSON object with every figure, and nothing else, on standard output. "
+             "Its heads[].queries counts queries times query heads."},
     {.name = "quiet",
      .short_name = "q",
      .section = WN_SECTION_OUTPUT,
@@ -66,15 +69,16 @@ const struct wn_flag_table wn_inspect_flags = {
         "Shows what a compression would do, head by head: how many entries stay, and how far the "
         "attention of the last queries moves. The text is read exactly; nothing is answered.\n"
         "\n"
-        "The columns are the kept entries and their share; the entropy of the scores of the "
-        "entries that compete, in nat; the draws and the effective number of samples (ess), when "
+        "The columns are the kept entries and their share; the entropy of the proposal over "
+        "the entries that compete, in nat; the draws and the effective number of samples (ess), "
+        "when "
         "sampling; the merged entries; the share of attention that evicted entries had; the error "
         "of the attention output, an upper bound on it, and the error relative to the output. "
         "From ess on they are means over the queries.\n"
         "\n"
-        "  winnow inspect -m model.gguf -f report.txt --keep 10%\n"
+        "  winnow inspect -m model.gguf -f report.txt --keep 10% --merge 0.8\n"
         "  winnow inspect -m model.gguf -f report.txt -p \"Who signed it?\" --budget global\n"
-        "  winnow inspect -m model.gguf -f report.txt --merge 0.8 --plot kept.svg\n"
+        "  winnow inspect -m model.gguf -f report.txt --budget adaptive --plot kept.svg\n"
         "  winnow inspect -m model.gguf -f report.txt --json | jq .totals\n"
         "\n"
         "The environment's WINNOW_CPU (auto, avx512, avx2, reference) chooses the attention "

@@ -53,7 +53,7 @@ void wn_inspect_total(const struct wn_inspection *inspection, struct wn_inspect_
 /* Four digits, whatever the magnitude. */
 static const char *format_figure(double value, struct wn_text32 *buffer) {
     double size = fabs(value);
-    if (isnan(value)) {
+    if (!isfinite(value)) {
         snprintf(buffer->text, sizeof buffer->text, "-");
     } else if (size == 0) {
         snprintf(buffer->text, sizeof buffer->text, "0");
@@ -68,7 +68,7 @@ static const char *format_figure(double value, struct wn_text32 *buffer) {
 
 /* A share in percent, with two decimals and the sign behind it. */
 static const char *format_percent(double share, const char *sign, struct wn_text32 *buffer) {
-    if (isnan(share)) {
+    if (!isfinite(share)) {
         snprintf(buffer->text, sizeof buffer->text, "-");
     } else {
         snprintf(buffer->text, sizeof buffer->text, "%.2f%s", 100 * share, sign);

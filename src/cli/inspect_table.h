@@ -22,7 +22,7 @@ struct wn_inspect_totals {
 /* Figures of a head that are NaN make the total NaN, extremes included. */
 void wn_inspect_total(const struct wn_inspection *inspection, struct wn_inspect_totals *totals);
 
-/* A line per head. "-" stands where a figure does not apply, or is not a number. */
+/* A line per head. "-" stands where a figure does not apply, or is not finite. */
 void wn_inspect_print_table(const struct wn_inspection *inspection, const struct wn_policy *policy,
                             FILE *out);
 /* The lines under the table that do not depend on how the text was read. */

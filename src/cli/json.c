@@ -136,7 +136,7 @@ json_t *wn_json_document(struct wn_json *json, const struct wn_reading *reading)
 
 json_t *wn_json_prompt(struct wn_json *json, const struct wn_reading *reading) {
     json_t *object = json_object();
-    wn_json_put_integer(json, object, "document_tokens", reading->document_tokens.n);
+    wn_json_put_integer(json, object, "document_tokens", wn_reading_n_document(reading));
     wn_json_put_integer(json, object, "tokens_read", reading->n_read);
     wn_json_put_number(json, object, "seconds", reading->read_seconds);
     wn_json_put_rate(json, object, "tokens_per_second", reading->n_read, reading->read_seconds);

@@ -113,7 +113,8 @@ const struct wn_flag wn_policy_common[WN_POLICY_N_COMMON] = {
      .choice = budget_choice,
      .choice_summary = budget_summary,
      .help = "How entries are divided among heads. Default pyramid for the policy pyramidkv, head "
-             "for the others."},
+             "for the others. pyramid keeps the same in every layer when its smallest budget "
+             "would not hold the protected entries."},
     {.name = "merge",
      .value = "T",
      .section = COMMON,

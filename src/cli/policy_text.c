@@ -95,3 +95,26 @@ void wn_policy_print(const struct wn_policy *policy, FILE *out) {
                 wn_merge_part_name(policy->merge_key), wn_merge_part_name(policy->merge_value));
     }
 }
+
+bool wn_policy_is_flat_pyramid(const struct wn_policy *policy, int64_t n_tokens, int64_t n_kept) {
+    if (policy->budget != WN_BUDGET_PYRAMID || policy->beta == 1) {
+        return false;
+    }
+    struct wn_policy tried = *policy;
+    if (tried.keep.kind == WN_KEEP_BYTES) {
+        tried.keep = (struct wn_keep){.kind = WN_KEEP_TOKENS, .tokens = n_kept > 0 ? n_kept : 1};
+    }
+    /* Two layers show whether budgets fall: a pyramid is flat for all numbers of layers or none. */
+    struct wn_head_view heads[2];
+    for (int layer = 0; layer < 2; layer++) {
+        heads[layer] = (struct wn_head_view){
+            .n_entries = n_tokens, .n_tokens = n_tokens, .n_group = 1, .layer = layer};
+    }
+    struct wn_head_budget budget[2];
+    if (wn_budget_heads(&tried, heads, NULL, NULL, 2, budget, NULL) != WN_OK) {
+        return false;
+    }
+    const int64_t n_protected = budget[0].protect.n_first + budget[0].protect.n_last;
+    /* Near all entries it is the largest budget that does not fit, which is not to be helped. */
+    return budget[0].k == budget[1].k && budget[0].k < n_tokens - n_protected && n_protected > 0;
+}

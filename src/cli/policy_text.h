@@ -4,6 +4,7 @@
 
 #include "winnow_core.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 
@@ -13,5 +14,12 @@ void wn_policy_print(const struct wn_policy *policy, FILE *out);
 
 /* "auto" or the number, of --sink and --recent. */
 void wn_policy_format_protect(int n, char *text, size_t text_bytes);
+
+/*
+ * Whether the budget pyramid, for a text of n_tokens, is the same in every layer because its
+ * smallest budget would not hold the protected entries. n_kept: what a head kept on average, of
+ * which only a budget in bytes makes use.
+ */
+bool wn_policy_is_flat_pyramid(const struct wn_policy *policy, int64_t n_tokens, int64_t n_kept);
 
 #endif

@@ -21,9 +21,13 @@ enum wn_progress_style wn_progress_style_of(FILE *out, bool quiet) {
 }
 
 void wn_progress_begin(struct wn_progress *progress, FILE *out, enum wn_progress_style style,
-                       const char *label, double now) {
-    *progress = (struct wn_progress){
-        .out = out, .style = style, .label = label, .started = now, .drawn = now};
+                       const char *label, int64_t n_first, double now) {
+    *progress = (struct wn_progress){.out = out,
+                                     .style = style,
+                                     .label = label,
+                                     .n_first = n_first,
+                                     .started = now,
+                                     .drawn = now};
 }
 
 static void draw_bar(struct wn_progress *progress, int64_t n_done, int64_t n_total, double left) {
@@ -41,12 +45,16 @@ static void draw_bar(struct wn_progress *progress, int64_t n_done, int64_t n_tot
     progress->visible = true;
 }
 
+static int quarters(int64_t n_done, int64_t n_total) {
+    return (int)(4.0 * ((double)n_done / (double)n_total));
+}
+
 void wn_progress_update(struct wn_progress *progress, int64_t n_done, int64_t n_total, double now) {
-    if (progress->style == WN_PROGRESS_NONE || n_done <= 0 || n_done > n_total) {
+    if (progress->style == WN_PROGRESS_NONE || n_done <= progress->n_first || n_done > n_total) {
         return;
     }
     double elapsed = now - progress->started;
-    double left = elapsed * ((double)(n_total - n_done) / (double)n_done);
+    double left = elapsed * ((double)(n_total - n_done) / (double)(n_done - progress->n_first));
     if (progress->style == WN_PROGRESS_BAR) {
         if (elapsed >= bar_delay && now - progress->drawn >= bar_interval) {
             draw_bar(progress, n_done, n_total, left);
@@ -54,8 +62,9 @@ void wn_progress_update(struct wn_progress *progress, int64_t n_done, int64_t n_
         }
         return;
     }
-    int n_quarters = (int)(4.0 * ((double)n_done / (double)n_total));
-    if (n_quarters > progress->n_quarters && n_quarters < 4 && elapsed + left > lines_from) {
+    int n_quarters = quarters(n_done, n_total);
+    if (n_quarters > progress->n_quarters && n_quarters > quarters(progress->n_first, n_total) &&
+        n_quarters < 4 && elapsed + left > lines_from) {
         struct wn_text32 done, total, time;
         fprintf(progress->out, "winnow: %s: %s of %s tokens, %s left\n", progress->label,
                 wn_format_count(n_done, &done), wn_format_count(n_total, &total),

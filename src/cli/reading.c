@@ -101,6 +101,14 @@ int64_t wn_reading_n_prompt(const struct wn_reading *reading, int i) {
     return reading->document_tokens.n + reading->question[i].tokens.n;
 }
 
+int64_t wn_reading_n_document(const struct wn_reading *reading) {
+    return reading->has_questions ? reading->document_tokens.n : wn_reading_n_prompt(reading, 0);
+}
+
+int64_t wn_reading_n_question(const struct wn_reading *reading, int i) {
+    return reading->has_questions ? reading->question[i].tokens.n : 0;
+}
+
 static wn_status tokenize_texts(struct wn_reading *reading, struct wn_error *err) {
     bool has_questions = reading->has_questions;
     wn_status status = wn_model_chat_document(
@@ -232,10 +240,12 @@ wn_status wn_reading_begin(struct wn_reading *reading, const struct wn_policy *p
     }
     int64_t token_bytes = reading->engine_info.token_bytes;
     if (policy->keep.kind == WN_KEEP_BYTES && policy->keep.bytes < token_bytes) {
+        char keep[32];
+        wn_keep_format(&policy->keep, keep, sizeof keep);
         return wn_error_set(
             err, WN_E_BUDGET,
-            "--keep %lldB is too little (one entry per head takes %lld bytes; raise it)",
-            (long long)policy->keep.bytes, (long long)token_bytes);
+            "--keep %s is too little (one entry per head takes %lld bytes; raise it)", keep,
+            (long long)token_bytes);
     }
     status = wn_session_create(reading->engine, session, err);
     return status == WN_OK ? wn_session_observe(*session, policy, reading->n_prompt_max, err)
@@ -245,30 +255,64 @@ wn_status wn_reading_begin(struct wn_reading *reading, const struct wn_policy *p
 /* ---- reading ---- */
 
 static bool on_read(void *user, int64_t n_done, int64_t n_total) {
+    (void)n_total;
     struct wn_reading *reading = user;
-    wn_progress_update(&reading->progress, n_done, n_total, wn_clock());
+    wn_progress_update(&reading->progress, reading->n_before + n_done, reading->n_prompt,
+                       wn_clock());
     return !wn_interrupt_raised();
 }
 
-wn_status wn_reading_feed(struct wn_reading *reading, struct wn_session *session,
-                          const struct wn_tokens *tokens, struct wn_error *err) {
+static wn_status feed(struct wn_reading *reading, struct wn_session *session,
+                      const struct wn_tokens *tokens, int64_t n_prompt, struct wn_error *err) {
     if (tokens->n == 0) {
         return WN_OK;
     }
-    const struct wn_feed_options feed = {
+    const struct wn_feed_options options = {
         .logits = WN_LOGITS_LAST, .on_progress = on_read, .user = reading};
-    int64_t n_before = wn_session_n_tokens(session);
+    reading->n_before = wn_session_n_tokens(session);
+    reading->n_prompt = n_prompt;
     double started = wn_clock();
     wn_progress_begin(&reading->progress, stderr,
-                      wn_progress_style_of(stderr, reading->options->quiet), "reading", started);
-    wn_status status = wn_session_feed(session, tokens->id, tokens->n, &feed, err);
+                      wn_progress_style_of(stderr, reading->options->quiet), "reading",
+                      reading->n_before, started);
+    wn_status status = wn_session_feed(session, tokens->id, tokens->n, &options, err);
     wn_progress_end(&reading->progress);
     reading->read_seconds += wn_clock() - started;
-    reading->n_read += wn_session_n_tokens(session) - n_before;
+    reading->n_read += wn_session_n_tokens(session) - reading->n_before;
     return status;
 }
 
+wn_status wn_reading_feed_document(struct wn_reading *reading, struct wn_session *session,
+                                   struct wn_error *err) {
+    return feed(reading, session, &reading->document_tokens, wn_reading_n_prompt(reading, 0), err);
+}
+
+wn_status wn_reading_feed_question(struct wn_reading *reading, struct wn_session *session, int i,
+                                   struct wn_error *err) {
+    return feed(reading, session, &reading->question[i].tokens, wn_reading_n_prompt(reading, i),
+                err);
+}
+
 /* ---- after it ---- */
+
+void wn_reading_note(const struct wn_reading *reading, const struct wn_policy *policy,
+                     bool is_flat_pyramid, bool is_all_protected) {
+    if (is_flat_pyramid) {
+        wn_reading_say(reading,
+                       "note: --budget pyramid kept the same in every layer (the smallest budget, "
+                       "k / --beta, would not hold the protected entries; lower --beta, --window, "
+                       "--sink or --recent)");
+    }
+    if (is_all_protected) {
+        /* tova protects its one query, which no flag changes. */
+        bool protects_window =
+            policy->score == WN_SCORE_SNAPKV || policy->score == WN_SCORE_PYRAMIDKV;
+        wn_reading_say(reading,
+                       "note: nothing was chosen by score (the protected entries fill the budget; "
+                       "raise --keep or lower %s)",
+                       protects_window ? "--window" : "--sink or --recent");
+    }
+}
 
 void wn_reading_print_texts(const struct wn_reading *reading, FILE *out) {
     struct wn_text32 count, least, most;

@@ -35,7 +35,8 @@ struct wn_reading {
     struct wn_engine_info engine_info;
 
     struct wn_progress progress;
-    int64_t n_read; /* prompt tokens processed, and the time for them */
+    int64_t n_before, n_prompt; /* of the feed in progress: tokens before it, and of its prompt */
+    int64_t n_read;             /* prompt tokens processed, and the time for them */
     double read_seconds;
 };
 
@@ -49,6 +50,9 @@ wn_status wn_reading_open(struct wn_reading *reading, const char *const *questio
 
 /* Tokens of the document and question i together. */
 int64_t wn_reading_n_prompt(const struct wn_reading *reading, int i);
+/* And of each. Without a question all of the prompt is the document's. */
+int64_t wn_reading_n_document(const struct wn_reading *reading);
+int64_t wn_reading_n_question(const struct wn_reading *reading, int i);
 
 /*
  * The longest text that -c or the model allows, with a warning where it is more than the model was
@@ -66,10 +70,17 @@ wn_status wn_reading_check_budget(const struct wn_reading *reading, const struct
 wn_status wn_reading_begin(struct wn_reading *reading, const struct wn_policy *policy,
                            int64_t n_ctx, struct wn_session **session, struct wn_error *err);
 
-/* Feeds a part of the prompt and counts what was processed, also when it is stopped halfway.
+/* Feed the document, and question i behind it, and count what was processed, also when it is
+ * stopped halfway. Progress is told of the whole prompt, the first one for the document.
  * WN_E_ABORTED when interrupted. */
-wn_status wn_reading_feed(struct wn_reading *reading, struct wn_session *session,
-                          const struct wn_tokens *tokens, struct wn_error *err);
+wn_status wn_reading_feed_document(struct wn_reading *reading, struct wn_session *session,
+                                   struct wn_error *err);
+wn_status wn_reading_feed_question(struct wn_reading *reading, struct wn_session *session, int i,
+                                   struct wn_error *err);
+
+/* Tells what a compression came to that was probably not meant. */
+void wn_reading_note(const struct wn_reading *reading, const struct wn_policy *policy,
+                     bool is_flat_pyramid, bool is_all_protected);
 
 /* Prints the lines "document" and "question", or "prompt", of a heading. */
 void wn_reading_print_texts(const struct wn_reading *reading, FILE *out);

@@ -4,6 +4,7 @@
 #include "cli/commands.h"
 #include "cli/interrupt.h"
 #include "cli/memory.h"
+#include "cli/policy_text.h"
 #include "cli/utf8.h"
 
 #include <errno.h>
@@ -193,8 +194,7 @@ static wn_status answer_question(struct wn_run *run, int idx, struct wn_error *e
         }
     }
     print_question(run, idx);
-    wn_status status =
-        wn_reading_feed(&run->reading, session, &run->reading.question[idx].tokens, err);
+    wn_status status = wn_reading_feed_question(&run->reading, session, idx, err);
     if (status == WN_OK) {
         struct wn_session_usage usage;
         wn_session_usage(session, &usage);
@@ -235,8 +235,7 @@ static wn_status prepare(struct wn_run *run, struct wn_error *err) {
 static wn_status answer_all(struct wn_run *run, struct wn_error *err) {
     /* From here there is something to print when the user has had enough. */
     wn_interrupt_catch();
-    wn_status status =
-        wn_reading_feed(&run->reading, run->session, &run->reading.document_tokens, err);
+    wn_status status = wn_reading_feed_document(&run->reading, run->session, err);
     for (int i = 0; i < run->reading.n_questions && status == WN_OK; i++) {
         status = wn_interrupt_raised() ? WN_E_ABORTED : answer_question(run, i, err);
     }
@@ -254,7 +253,26 @@ static void run_free(struct wn_run *run) {
     wn_reading_free(&run->reading);
 }
 
+/* Once for all questions. */
+static void note(const struct wn_run *run) {
+    const struct wn_policy *policy = &run->options->policy;
+    bool is_flat = false, is_all_protected = false;
+    for (int i = 0; i < run->reading.n_questions; i++) {
+        const struct wn_compress_report *report = &run->result[i].report;
+        if (run->result[i].compressed) {
+            is_flat = is_flat || wn_policy_is_flat_pyramid(policy, report->n_tokens,
+                                                           (int64_t)report->mean_kept);
+            /* Entries protected follow from the mean budget, so that all heads have the most. */
+            is_all_protected = is_all_protected || (report->n_after < report->n_before &&
+                                                    report->max_kept == report->n_protected &&
+                                                    policy->score != WN_SCORE_STREAMING);
+        }
+    }
+    wn_reading_note(&run->reading, policy, is_flat, is_all_protected);
+}
+
 static wn_status run_print(const struct wn_run *run, struct wn_error *err) {
+    note(run);
     if (run->options->json) {
         wn_status status = wn_run_print_json(run, stdout, err);
         if (status != WN_OK) {

@@ -86,7 +86,7 @@ static json_t *question_json(struct wn_json *json, const struct wn_run *run, int
     } else {
         wn_json_put(json, object, "question", json_null());
     }
-    wn_json_put_integer(json, object, "question_tokens", question->tokens.n);
+    wn_json_put_integer(json, object, "question_tokens", wn_reading_n_question(&run->reading, idx));
     put_answer(json, object, &result->answer);
     wn_json_put(json, object, "compression", compression_json(json, result));
     if (run->options->compare) {

@@ -38,26 +38,28 @@ void wn_suggest_begin(struct wn_suggest *suggest, const char *word) {
     suggest->word = word;
     suggest->best = NULL;
     /* One slip in every three letters may still be the same word; further off, a guess confuses. */
-    suggest->best_distance = (strlen(word) + 2) / 3 + 1;
+    suggest->best_cost = 2 * ((strlen(word) + 2) / 3 + 1);
     if (strlen(word) < 2) {
-        suggest->best_distance = 0;
+        suggest->best_cost = 0;
     }
 }
 
 void wn_suggest_offer(struct wn_suggest *suggest, const char *candidate) {
     size_t n_word = strlen(suggest->word);
     size_t distance = wn_edit_distance(suggest->word, candidate);
+    size_t cost = 2 * distance;
+    /* One slip is likelier than an abbreviation, and that likelier than two slips. */
     if (n_word >= 3 && distance > 1 && strncmp(suggest->word, candidate, n_word) == 0) {
-        distance = 1;
+        cost = 3;
     }
     /* A letter left out is likelier than one too many, so of equally near candidates the longer
      * wins. */
-    bool nearer = distance < suggest->best_distance ||
-                  (suggest->best != NULL && distance == suggest->best_distance &&
-                   strlen(candidate) > strlen(suggest->best));
+    bool nearer =
+        cost < suggest->best_cost || (suggest->best != NULL && cost == suggest->best_cost &&
+                                      strlen(candidate) > strlen(suggest->best));
     /* A candidate that shares no letter with a short word is as far as it is long. */
     if (nearer && distance < strlen(candidate)) {
         suggest->best = candidate;
-        suggest->best_distance = distance;
+        suggest->best_cost = cost;
     }
 }

@@ -18,11 +18,11 @@ size_t wn_edit_distance(const char *a, const char *b);
 struct wn_suggest {
     const char *word;
     const char *best;
-    size_t best_distance;
+    size_t best_cost; /* twice its distance */
 };
 void wn_suggest_begin(struct wn_suggest *suggest, const char *word);
 /* Of equally near candidates the longest wins, then the first. A candidate that `word` abbreviates
- * (three letters or more) counts as one step away. */
+ * (three letters or more) counts as more than one step away, and as less than two. */
 void wn_suggest_offer(struct wn_suggest *suggest, const char *candidate);
 
 #endif

@@ -70,6 +70,8 @@ consistent
 json 'd["settings"]["policy"] == "min-h" and d["settings"]["queries"] == 32'
 json 'all(h["draws"] > 0 and h["effective_samples"] > 0 and h["entropy_nat"] > 0 for h in d["heads"])'
 json 'd["document"]["bytes"] > 0 and d["prompt"]["question"] is None'
+json 'd["prompt"]["document_tokens"] == d["totals"]["tokens"] > 80'
+json 'd["prompt"]["question_tokens"] == 0'
 json '0.2 < d["totals"]["kept_share"] < 0.4'
 json 'all(h["error"] > 0 and h["evicted_mass"] > 0 for h in d["heads"])'
 json 'all(h["abs_log_partition_change"] > 0 for h in d["heads"])'
@@ -115,10 +117,12 @@ done
 run 0 "${ask[@]}" --policy pyramidkv --window 8 --beta 4 --sink 0 --recent 0 --keep 40 --json
 consistent
 json 'd["heads"][0]["kept"] > d["heads"][89]["kept"]'
+says_not 'note: --budget pyramid|note: nothing was chosen'
 run 0 "${ask[@]}" -p "What are the ponies called?" --queries 5 --json
 consistent
 json 'd["settings"]["queries"] == 5 and d["prompt"]["question"] == "What are the ponies called?"'
 json 'd["prompt"]["document_tokens"] + d["prompt"]["question_tokens"] == d["totals"]["tokens"]'
+json '80 < d["prompt"]["document_tokens"] < d["totals"]["tokens"]'
 run 0 "${ask[@]}" -p "What are the ponies called?" -q
 shows '^document +[0-9]+ tokens, '
 shows '^question +[0-9]+ tokens'
@@ -128,10 +132,45 @@ run 0 inspect -t 1 -p hello --queries 4096 --keep 50% --json
 consistent
 json 'd["settings"]["queries"] == d["totals"]["tokens"]'
 
+# A compression that came to something else than was asked for is said, once, and not with -q.
+run 0 "${ask[@]}" --policy h2o --budget pyramid --keep 40 --json
+json '{h["kept"] for h in d["heads"]} == {40}'
+says '^winnow: note: --budget pyramid kept the same in every layer \(the smallest budget, k / --beta, '
+says_not 'note: nothing was chosen'
+run 0 "${ask[@]}" --policy snapkv --keep 40 --json
+json 'all(h["kept"] == h["protected"] == 40 for h in d["heads"])'
+says '^winnow: note: nothing was chosen by score \(.*; raise --keep or lower --window\)$'
+says_not 'note: --budget pyramid'
+run 0 "${ask[@]}" --policy h2o --keep 20 --sink 8 --recent 12
+says '^winnow: note: nothing was chosen by score \(.*; raise --keep or lower --sink or --recent\)$'
+run 0 "${ask[@]}" --policy pyramidkv --keep 40 -q
+[ -z "$err" ] || fail "-q is not quiet"
+run 0 "${ask[@]}" --policy streaming --keep 20 --sink 8 --recent 12 --json
+json 'all(h["kept"] == h["protected"] == 20 for h in d["heads"])'
+says_not 'note: '
+
+# Progress on a terminal counts over the whole prompt, with and without a question.
+cat "$work/text" "$work/text" >"$work/long"
+for words in "" "-p why"; do
+    last_command="inspect -f long $words, on a terminal"
+    # shellcheck disable=SC2086 # several words
+    WINNOW_CPU=reference python3 -c 'import pty, sys; pty.spawn(sys.argv[1:])' "$WINNOW_BIN" \
+        inspect -t 1 -b 32 -f "$work/long" $words >"$work/terminal" </dev/null
+    python3 - "$work/terminal" <<'PYTHON' || fail "the progress is not of the whole prompt"
+import re, sys
+text = open(sys.argv[1], errors="replace").read()
+sizes = re.findall(r"^(?:prompt|document|question) +([0-9,]+) tokens", text, re.M)
+whole = sum(int(size.replace(",", "")) for size in sizes)
+bars = re.findall(r"reading \[[#.]+\] ([0-9,]+) of ([0-9,]+) tokens", text)
+sys.exit(0 if bars and all(int(of.replace(",", "")) == whole for _, of in bars) else 1)
+PYTHON
+done
+
 # What cannot be done is said, by the same rules as for `run`.
 refused 2 '--keep 20 leaves 20 of [0-9]+ entries per head' \
     "${ask[@]}" --keep 20 --sink 15 --recent 10
-refused 2 '--keep 1000B is too little' "${ask[@]}" --keep 1000B
+refused 2 '--keep 1KB is too little' "${ask[@]}" --keep 1000B
+refused 2 '--keep 20KiB is too little' "${ask[@]}" --keep 20KiB
 run 2 "${ask[@]}" --group 0.5,0.5
 says 'number of query heads .*group weights'
 refused 1 'longer than the context .*-c allows 20' "${ask[@]}" -c 20

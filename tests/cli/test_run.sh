@@ -66,6 +66,14 @@ run 0 "${ask[@]}" --policy pyramidkv --window 8 --beta 4 --sink 0 --recent 0 --k
 json 'd["settings"]["budget"] == "pyramid"'
 json 'd["answers"][0]["compression"]["kept_per_head_min"] < 48'
 json 'd["answers"][0]["compression"]["kept_per_head_max"] > 48'
+says_not 'note: --budget pyramid|note: nothing was chosen'
+# Where a budget came to something else than was asked for, that is said once for all questions.
+run 0 "${ask[@]}" -p "And the green one?" --policy pyramidkv --keep 48 --json -n 1
+json 'd["answers"][0]["compression"]["kept_per_head_min"] ==
+      d["answers"][0]["compression"]["protected_per_head"] == 48'
+says '^winnow: note: --budget pyramid kept the same in every layer \(the smallest budget, k / --beta, '
+says '^winnow: note: nothing was chosen by score \(.*; raise --keep or lower --window\)$'
+[ "$(grep -c 'note: ' "$work/err")" -eq 2 ] || fail "a note is repeated"
 run 0 "${ask[@]}" --budget global --keep 30% --json -n 1
 json 'd["answers"][0]["compression"]["kept_per_head_min"] !=
       d["answers"][0]["compression"]["kept_per_head_max"]'
@@ -117,6 +125,10 @@ run 0 run -t 1 -f "$work/text" -p - -n 12 --policy full -q <"$work/question"
 # A document alone is the whole prompt.
 run 0 run -t 1 -f "$work/question" -n 4
 says '^prompt +[0-9]+ tokens'
+run 0 run -t 1 -f "$work/question" -n 1 --json
+json 'd["prompt"]["document_tokens"] == d["prompt"]["tokens_read"] ==
+      d["answers"][0]["compression"]["prompt_tokens"]'
+json 'd["answers"][0]["question"] is None and d["answers"][0]["question_tokens"] == 0'
 
 # Several questions: one reading, an answer each, the same as when asked alone.
 run 0 "${ask[@]}" -p "What does Heron carry?" --policy full -q
@@ -167,7 +179,7 @@ run 0 run -p hello -n 2 -t 256
 says 'warning: -t 256 is above the [0-9]+ cores this process may use'
 
 # A budget in bytes that cannot hold one entry per head is refused before anything is read.
-refused 2 '--keep 1000B is too little \(one entry per head takes [0-9]+ bytes; raise it\)' \
+refused 2 '--keep 1KB is too little \(one entry per head takes [0-9]+ bytes; raise it\)' \
     "${ask[@]}" -t 1 --keep 1000B -p b
 
 # Questions are shown as valid UTF-8 whatever bytes they hold.

@@ -80,6 +80,12 @@ refused 2 "--ctx-size '2147483647' is refused .*1073741823" run "${question[@]}"
 
 refused 2 "--plot 'a.jpg' is refused .*end it in .svg or .png" inspect "${question[@]}" --plot a.jpg
 refused 2 "--queries '0' is refused .*1 to 4096" inspect "${question[@]}" --queries 0
+refused 2 '--prompt is given twice \(only one can be used; leave the others out\)' \
+    inspect "${question[@]}" -p again
+refused 2 '--plot is given twice' inspect "${question[@]}" --plot a.svg --plot b.svg
+refused 2 'unknown budget .adaptiv. \(did you mean adaptive\?\)' run "${question[@]}" --budget adaptiv
+refused 2 "--gamma 'inf' is refused \(not a finite number; give 0 to 100\)" \
+    run "${question[@]}" --policy exposure --gamma inf
 refused 2 'unknown flag --compare' inspect "${question[@]}" --compare
 refused 2 'no document and no question' inspect -m "$missing"
 

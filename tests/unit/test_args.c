@@ -24,6 +24,7 @@ struct options {
     int64_t depth;
     double heat, share;
     int colour;
+    const char *only;
     char parsed[16];
 };
 
@@ -124,6 +125,14 @@ static const struct wn_flag rest_rows[] = {
      .parse = parse_even,
      .preset = "ab",
      .help = "Text of even length."},
+    {.name = "only",
+     .short_name = "o",
+     .value = "FILE",
+     .section = "Second",
+     .kind = WN_FLAG_TEXT,
+     .once = true,
+     FIELD(only),
+     .help = "A single name."},
     {.name = "loud",
      .short_name = "l",
      .section = "Third",
@@ -215,11 +224,11 @@ static void forms_of_a_flag(void **state) {
 /* Rows are counted through the parts, and each part's fields stand where its struct does. */
 static void parts_are_one_table(void **state) {
     (void)state;
-    assert_int_equal(wn_args_count(&table), 10);
+    assert_int_equal(wn_args_count(&table), 11);
     assert_int_equal(wn_args_find(&table, "name"), 0);
     assert_int_equal(wn_args_find(&table, "count"), 2);
     assert_int_equal(wn_args_find(&table, "depth"), 4);
-    assert_int_equal(wn_args_find(&table, "loud"), 9);
+    assert_int_equal(wn_args_find(&table, "loud"), 10);
     assert_int_equal(wn_args_find(&table, "other"), -1);
     assert_int_equal(parse("--shared-switch", "--count=9", "--depth=8", NULL), WN_OK);
     assert_true(options.shared.shared_switch);
@@ -276,6 +285,7 @@ static void numbers_are_strict(void **state) {
     expect_refusal("--heat '0' is refused (out of range; give above 0, or inf)");
     assert_int_equal(parse("--heat=-1", NULL), WN_E_ARG);
     assert_int_equal(parse("--share", "inf", NULL), WN_E_ARG);
+    expect_refusal("--share 'inf' is refused (not a finite number; give 0 to 1)");
     assert_int_equal(parse("--share", "1.01", NULL), WN_E_ARG);
     expect_refusal("--share '1.01' is refused (out of range; give 0 to 1)");
 }
@@ -321,6 +331,16 @@ static void missing_and_superfluous_values(void **state) {
     expect_refusal("--even is refused ('abc' has an odd length)");
 }
 
+/* The later value counts, but for flags whose earlier value would be missed. */
+static void flags_given_twice(void **state) {
+    (void)state;
+    assert_int_equal(parse("--name", "a", "--name", "b", "--only", "c", NULL), WN_OK);
+    assert_int_equal(parse("--only", "a", "-o", "b", NULL), WN_E_ARG);
+    expect_refusal("--only is given twice (only one can be used; leave the others out)");
+    assert_int_equal(parse("--only=a", "--count", "3", "--only=a", NULL), WN_E_ARG);
+    expect_refusal("--only is given twice (only one can be used; leave the others out)");
+}
+
 static void lists_are_bounded(void **state) {
     (void)state;
     char name[] = "test", flag[] = "-p", text[] = "x";
@@ -361,6 +381,7 @@ static void help_text(void **state) {
               "      --share X            A share. (0 to 1; default 0.5)\n"
               "      --colour NAME        A colour. (red, green, blue; default green)\n"
               "      --even X             Text of even length. (default ab)\n"
+              "  -o, --only FILE          A single name.\n"
               "\nThird\n"
               "  -l, --loud               A switch with a help text long enough that it does\n"
               "                           not fit into a single line of the output.\n");
@@ -376,6 +397,7 @@ int main(void) {
         cmocka_unit_test(numbers_are_strict),
         cmocka_unit_test(unknown_names),
         cmocka_unit_test(missing_and_superfluous_values),
+        cmocka_unit_test(flags_given_twice),
         cmocka_unit_test(lists_are_bounded),
         cmocka_unit_test(help_text),
     };

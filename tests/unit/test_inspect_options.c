@@ -95,6 +95,8 @@ static void refusals(void **state) {
     }
     expect_refusal("-m x -f doc --plot=", "--plot '' is refused");
     expect_refusal("-m x -f doc --window 0", "--window '0' is refused");
+    expect_refusal("-m x -f doc -p a -p b", "--prompt is given twice");
+    expect_refusal("-m x -f doc --plot a.svg --plot b.svg", "--plot is given twice");
     /* Flags of `run` that mean nothing here. */
     expect_refusal("-m x -f doc --compare", "unknown flag --compare");
     expect_refusal("-m x -f doc --predict 3", "unknown flag --predict");
@@ -125,12 +127,16 @@ static void help_names_every_flag(void **state) {
     rewind(out);
     char line[512];
     int n_flags = 0;
+    bool draws_a_division = false, explains_queries = false;
     while (fgets(line, sizeof line, out) != NULL) {
         if (strlen(line) > 81) {
             fail_msg("too long: %s", line);
         }
+        draws_a_division |= strstr(line, "--budget adaptive --plot kept.svg\n") != NULL;
+        explains_queries |= strstr(line, "heads[].queries") != NULL;
         n_flags += strncmp(line, "  -", 3) == 0 || strncmp(line, "      --", 8) == 0;
     }
+    assert_true(draws_a_division && explains_queries);
     assert_int_equal(n_flags, wn_args_count(&wn_inspect_flags));
     fclose(out);
 }

@@ -184,6 +184,29 @@ static void not_a_number_as_text(void **state) {
     heads[0] = usual;
 }
 
+/* An error where the exact output is 0 has no ratio to it. */
+static void infinity_is_never_printed(void **state) {
+    (void)state;
+    const struct wn_head_report usual = heads[0];
+    heads[0].output_norm = 0;
+    heads[0].bound = heads[0].bound_max = INFINITY;
+    heads[0].partition_change = INFINITY;
+    totals_policy.merge = true;
+    assert_true(isinf(wn_head_relative_error(&heads[0])));
+    char text[4096];
+    printed(print_totals, text, sizeof text);
+    assert_null(strstr(text, "inf"));
+    assert_non_null(strstr(text, "error      mean 0.2083 (- of the output), largest 1.500\n"
+                                 "bound      mean -, largest -\n"
+                                 "worst      layer 0, head 0: error 0.5000, - of its output\n"
+                                 "partition  mean |ln Z' - ln Z| -, where"));
+    printed(table_with_merging, text, sizeof text);
+    assert_null(strstr(text, "inf"));
+    assert_non_null(strstr(text, "    0.5000         -         -\n"));
+    totals_policy.merge = false;
+    heads[0] = usual;
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(totals_are_means_and_extremes),
@@ -192,6 +215,7 @@ int main(void) {
         cmocka_unit_test(totals_as_text),
         cmocka_unit_test(partition_as_text),
         cmocka_unit_test(not_a_number_as_text),
+        cmocka_unit_test(infinity_is_never_printed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -226,6 +226,7 @@ static void ranges_are_refused_by_the_flag_s_name(void **state) {
         {"--proposal-temp 0", "--proposal-temp '0' is refused"},
         {"--proposal-temp inf", "--proposal-temp 'inf' is refused"},
         {"--gamma -1", "--gamma '-1' is refused"},
+        {"--gamma inf", "--gamma 'inf' is refused (not a finite number; give 0 to 100)"},
         {"--gamma nan", "--gamma 'nan' is refused"},
         {"--safeguard 2", "--safeguard '2' is refused"},
         {"--beta 0.5", "--beta '0.5' is refused (out of range; give 1 to 10000)"},
@@ -235,8 +236,8 @@ static void ranges_are_refused_by_the_flag_s_name(void **state) {
         {"--recent -1", "--recent '-1' is refused"},
         {"--seed 4294967296", "--seed '4294967296' is refused"},
         {"--budget heads", "unknown budget 'heads' (did you mean head?)"},
+        {"--budget adaptiv", "unknown budget 'adaptiv' (did you mean adaptive?)"},
         {"--policy bogus", "unknown policy 'bogus' (choose from full, "},
-        {"--policy bogus", "min-h)"},
         {"--exposure old", "unknown exposure 'old' (choose from age, clipped)"},
         {"--temper hot", "unknown temper 'hot' (choose from power, softmax)"},
         {"--draws many", "unknown draws 'many' (choose from nearest, bisect)"},
@@ -247,6 +248,10 @@ static void ranges_are_refused_by_the_flag_s_name(void **state) {
     for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
         refuse(refused[i].line, refused[i].part);
     }
+    /* The list of names is not cut. */
+    char end[64];
+    snprintf(end, sizeof end, ", %s)", wn_score_name((enum wn_score)(WN_SCORE_COUNT - 1)));
+    refuse("--policy bogus", end);
 }
 
 /* The library's sentences name fields; every field that is not called like its flag is translated.
@@ -489,6 +494,38 @@ static void policy_as_text(void **state) {
     }
 }
 
+/* Of 717 tokens 20 % are 143, whose smallest budget is floor(143 / 20) = 7 by default. */
+static void pyramids_that_are_flat(void **state) {
+    (void)state;
+    static const struct {
+        const char *line;
+        int64_t n_kept;
+        bool is_flat;
+    } rows[] = {
+        {"--policy pyramidkv", 143, true},           /* 4 sinks and a window of 64 are protected */
+        {"--policy pyramidkv --beta 2", 143, false}, /* 71 */
+        {"--policy pyramidkv --beta 2 --window 68", 143, true},  /* 71 for 4 and 68 */
+        {"--policy pyramidkv --beta 2 --window 67", 143, false}, /* 71 for 4 and 67 */
+        {"--policy pyramidkv --budget head", 143, false},
+        {"--policy pyramidkv --beta 1", 143, false}, /* as asked for */
+        {"--policy pyramidkv --keep 100%", 717, false},
+        {"--policy pyramidkv --keep 95%", 681, false}, /* the largest does not fit */
+        {"--policy pyramidkv --keep 1MiB", 143, true},
+        {"--policy pyramidkv --keep 1MiB", 1400, false},
+        {"--policy full --budget pyramid", 717, false},
+        {"--budget pyramid", 143, true}, /* sampled, 4 and 32 protected */
+        {"--budget pyramid --sink 0 --recent 8", 150, true},
+        {"--budget pyramid --sink 0 --recent 7", 130, false},
+        {"--budget pyramid --sink 0 --recent 0 --keep 1", 1, false},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        accept(rows[i].line);
+        if (wn_policy_is_flat_pyramid(&policy, 717, rows[i].n_kept) != rows[i].is_flat) {
+            fail_msg("'%s' with %lld entries", rows[i].line, (long long)rows[i].n_kept);
+        }
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_are_complete),
@@ -503,6 +540,7 @@ int main(void) {
         cmocka_unit_test(flags_without_effect),
         cmocka_unit_test(warnings_are_true),
         cmocka_unit_test(policy_as_text),
+        cmocka_unit_test(pyramids_that_are_flat),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

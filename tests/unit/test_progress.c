@@ -42,21 +42,26 @@ static void formats(void **state) {
     assert_string_equal(wn_format_rate(5, 0, &text), "-");
 }
 
-/* Runs a step of n_total tokens at a constant rate and returns all that was printed. */
-static void printed(enum wn_progress_style style, int64_t n_total, double tokens_per_second,
-                    char *text, size_t text_bytes) {
+/* Runs a step from n_first to n_total tokens at a constant rate and returns all that was printed. */
+static void printed_from(int64_t n_first, enum wn_progress_style style, int64_t n_total,
+                         double tokens_per_second, char *text, size_t text_bytes) {
     FILE *out = tmpfile();
     assert_non_null(out);
     struct wn_progress progress;
-    wn_progress_begin(&progress, out, style, "reading", 100);
-    for (int64_t n = 0; n <= n_total; n += 10) {
-        wn_progress_update(&progress, n, n_total, 100 + (double)n / tokens_per_second);
+    wn_progress_begin(&progress, out, style, "reading", n_first, 100);
+    for (int64_t n = n_first; n <= n_total; n += 10) {
+        wn_progress_update(&progress, n, n_total, 100 + (double)(n - n_first) / tokens_per_second);
     }
     wn_progress_end(&progress);
     rewind(out);
     size_t n_read = fread(text, 1, text_bytes - 1, out);
     text[n_read] = '\0';
     fclose(out);
+}
+
+static void printed(enum wn_progress_style style, int64_t n_total, double tokens_per_second,
+                    char *text, size_t text_bytes) {
+    printed_from(0, style, n_total, tokens_per_second, text, text_bytes);
 }
 
 static void lines_for_long_steps(void **state) {
@@ -66,6 +71,16 @@ static void lines_for_long_steps(void **state) {
     assert_string_equal(text, "winnow: reading: 1,000 of 4,000 tokens, 30 s left\n"
                               "winnow: reading: 2,000 of 4,000 tokens, 20 s left\n"
                               "winnow: reading: 3,000 of 4,000 tokens, 10 s left\n");
+}
+
+/* The numbers count from the start; the time left is that of the step. */
+static void steps_that_go_on(void **state) {
+    (void)state;
+    char text[4096];
+    printed_from(2400, WN_PROGRESS_LINES, 4000, 100, text, sizeof text);
+    assert_string_equal(text, "winnow: reading: 3,000 of 4,000 tokens, 10 s left\n");
+    printed_from(3600, WN_PROGRESS_LINES, 4000, 100, text, sizeof text);
+    assert_string_equal(text, "");
 }
 
 static void no_lines_for_short_steps(void **state) {
@@ -120,6 +135,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(formats),
         cmocka_unit_test(lines_for_long_steps),
+        cmocka_unit_test(steps_that_go_on),
         cmocka_unit_test(no_lines_for_short_steps),
         cmocka_unit_test(bar_is_drawn_and_removed),
         cmocka_unit_test(style_of_a_stream),

@@ -35,8 +35,9 @@ static void distance_is_bounded(void **state) {
 }
 
 static const char *nearest(const char *word) {
-    static const char *const known[] = {"keep",  "kernel", "policy", "predict", "prompt",
-                                        "top-k", "top-p",  "min",    "min-h",   "n"};
+    static const char *const known[] = {"keep",     "kernel",         "policy", "predict", "prompt",
+                                        "top-k",    "top-p",          "min",    "min-h",   "n",
+                                        "adaptive", "adaptive-model", "temper", "temp"};
     struct wn_suggest suggest;
     wn_suggest_begin(&suggest, word);
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
@@ -49,8 +50,11 @@ static void suggestions(void **state) {
     (void)state;
     assert_string_equal(nearest("kepe"), "keep");
     assert_string_equal(nearest("polcy"), "policy");
-    assert_string_equal(nearest("pred"), "predict"); /* an abbreviation */
-    assert_string_equal(nearest("top"), "top-k");    /* of equals the first */
+    assert_string_equal(nearest("pred"), "predict");     /* an abbreviation */
+    assert_string_equal(nearest("top"), "top-k");        /* of equals the first */
+    assert_string_equal(nearest("adaptiv"), "adaptive"); /* one slip before an abbreviation */
+    assert_string_equal(nearest("tem"), "temp");
+    assert_string_equal(nearest("adap"), "adaptive-model"); /* of abbreviated ones the longest */
     assert_string_equal(nearest("promtp"), "prompt");
     assert_string_equal(nearest("minh"), "min-h"); /* a letter left out rather than one too many */
     assert_null(nearest("verbose"));
