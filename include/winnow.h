@@ -136,11 +136,12 @@ void wn_session_free(struct wn_session *session);
 /*
  * Announces that `policy` will compress this session once it holds n_total tokens, so that
  * feeding collects what its score needs. May be called for several policies; all are then served
- * by one prefill. A policy that uses all queries must be announced before the first token; one
- * with a window before its last `window` tokens. So a session can be compressed again by policies
- * with a window (any score but those that need none can have one), and not by those that use all. n_total may be an upper estimate: it only
- * anchors the harmonic prior of min-h. WN_E_STATE when called too late, or again with another
- * n_total once tokens were fed.
+ * by one prefill. A policy that uses all queries, or foresight, must be announced before the first
+ * token; one with a window before its last `window` tokens. So a session can be compressed again by
+ * policies with a window (any score that looks at attention can have one), and not by the others.
+ * n_total may be an upper estimate: it only anchors the harmonic prior of min-h and spaces the
+ * queries of foresight. WN_E_STATE when called too late, or again with another n_total once tokens
+ * were fed; WN_E_MODEL when foresight cannot place the model's queries anew.
  */
 wn_status wn_session_observe(struct wn_session *session, const struct wn_policy *policy,
                              int64_t n_total, struct wn_error *err);

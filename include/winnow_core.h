@@ -119,6 +119,7 @@ enum wn_score {
     WN_SCORE_MIN_C,     /* A[n-1][i] ||v_i - mu||, mu the last query's output: least variance once
                            self-normalised */
     WN_SCORE_MIN_H,     /* P1 app. H eq. 35-36: harmonic prior over all queries, times ||v_i|| */
+    WN_SCORE_FORESIGHT, /* root mean square attention of foreseen queries, times ||v_i|| */
     WN_SCORE_COUNT
 };
 
@@ -143,6 +144,7 @@ enum wn_budget {
     WN_BUDGET_PYRAMID,        /* falling linearly over the layers (PyramidKV) */
     WN_BUDGET_ADAPTIVE,       /* the heads of a layer compete by score (Ada-KV) */
     WN_BUDGET_ADAPTIVE_MODEL, /* the heads of all layers compete by score */
+    WN_BUDGET_FORESIGHT,      /* they compete by what foreseen queries will take from each entry */
     WN_BUDGET_COUNT
 };
 
@@ -227,10 +229,12 @@ struct wn_policy {
     /* budget */
     struct wn_keep keep;   /* default 20 % */
     enum wn_budget budget; /* default HEAD; pyramidkv: PYRAMID */
-    double safeguard; /* adaptive: share of the mean budget that every head keeps, [0, 1]; 0.2 */
-    double beta;      /* pyramid: mean budget / smallest budget, >= 1; default 20 */
-    int sink;         /* first positions kept, >= 0; WN_PROTECT_AUTO: at most 4 */
-    int recent;       /* last positions kept, >= 0; WN_PROTECT_AUTO: at most 32 */
+    double safeguard;  /* adaptive: share of the mean budget that every head keeps, [0, 1]; 0.2 */
+    double eta;        /* foresight: >= 0; above 1 favours heads of large totals; default 1 */
+    double head_floor; /* foresight: share of the mean budget that every head keeps, [0, 1]; 0.1 */
+    double beta;       /* pyramid: mean budget / smallest budget, >= 1; default 20 */
+    int sink;          /* first positions kept, >= 0; WN_PROTECT_AUTO: at most 4 */
+    int recent;        /* last positions kept, >= 0; WN_PROTECT_AUTO: at most 32 */
     /* select */
     enum wn_select select; /* default: the score's own */
     enum wn_draws draws;   /* sample: default WN_DRAWS_NEAREST */
@@ -272,6 +276,8 @@ enum wn_observe {
 };
 
 enum wn_observe wn_policy_observe(const struct wn_policy *policy);
+/* Whether the policy needs foreseen queries besides: the prompt's own, placed after its end. */
+bool wn_policy_foresees(const struct wn_policy *policy);
 /*
  * Number of last queries that WN_OBSERVE_WINDOW means: 1 for tova, min and min-c; window + 1 for
  * exposure (P2's range is inclusive); otherwise the window. 0 for the other kinds of observation.
@@ -320,6 +326,8 @@ struct wn_head_view {
     const int32_t *position; /* [n_entries], or NULL: 0 .. n_entries-1 */
     const float *log_weight; /* [n_entries]: b_i held so far; the correction adds; NULL: 0 */
     const float *observed;   /* [n_group][n_entries]: sum_j w_j A_g[j][i] */
+    const float *foreseen;   /* [n_group][n_entries]: mean_j a_g[j][i]^2 over foreseen queries j */
+    const float *gain;       /* [n_group]: what a unit of a head's output is worth; NULL: 1 */
     const float *k_norm;     /* [n_entries]: ||k_i||_2 */
     const float *v_norm;     /* [n_entries]: ||v_i||_2 */
     const float *k;          /* [n_entries][d_k] */
@@ -328,7 +336,7 @@ struct wn_head_view {
 
 /* Which arrays of its heads a policy reads. */
 struct wn_needs {
-    bool observed, k_norm, v_norm, k, v;
+    bool observed, foreseen, k_norm, v_norm, k, v;
 };
 struct wn_needs wn_policy_needs(const struct wn_policy *policy);
 
@@ -356,6 +364,13 @@ wn_status wn_score_entries(const struct wn_policy *policy, const struct wn_head_
  */
 wn_status wn_score_layer(const struct wn_policy *policy, const struct wn_head_view *heads,
                          int n_heads, double *const *score, struct wn_score_stats *stats);
+
+/*
+ * What foreseen queries will take from each entry of a head, B_i = sqrt(mean_g (gain_g F_gi ||v_i||)^2)
+ * with F_gi = sqrt(foreseen_gi): contribution double [n_entries], comparable between heads. A value
+ * that is not finite counts as 0. WN_E_ARG: foreseen or v_norm is NULL. O(G n).
+ */
+wn_status wn_contribution(const struct wn_head_view *head, double *contribution);
 
 /* ---- proposal ---- */
 
@@ -409,14 +424,16 @@ struct wn_head_budget {
  *             floor(safeguard k); then the best raw scores of the layer's other entries, ties to
  *             the earlier head and index, until the heads have k each on average (Ada-KV).
  *   ADAPTIVE_MODEL  the same over all layers.
+ *   FORESIGHT the same over all layers, by u_i = B_i T^(eta - 1), B_i from wn_contribution and T their
+ *             sum over the head's entries that compete; head_floor in place of the safeguard.
  *   GLOBAL    one number m of draws for all heads (P1 eq. 33): mean over heads of E[J(m)] is the
  *             mean of k less protected. A head's k is its protected entries plus E[J(m)], rounded
  *             so that the sum over heads is kept; top-k takes those.
  * Budgets in bytes hold for the sum over heads whatever the division; GLOBAL then weighs heads by
  * entry_bytes.
  *
- *   heads [n_heads], score double *[n_heads] from the score stage (may be NULL for HEAD and
- *   PYRAMID), entry_bytes: bytes of one entry of each head [n_heads], used by WN_KEEP_BYTES (NULL
+ *   heads [n_heads], score double *[n_heads] from the score stage, for FORESIGHT from
+ *   wn_contribution (may be NULL for HEAD and PYRAMID), entry_bytes: bytes of one entry of each head [n_heads], used by WN_KEEP_BYTES (NULL
  *   otherwise), budget [n_heads] out.
  * WN_E_ARG, WN_E_BUDGET, WN_E_MEMORY.
  */
@@ -532,7 +549,7 @@ struct wn_plan {
 
 /* Where wn_head_reader is to write; NULL: not wanted. */
 struct wn_head_arrays {
-    float *observed, *k_norm, *v_norm, *k, *v; /* shapes as in wn_head_view */
+    float *observed, *foreseen, *k_norm, *v_norm, *k, *v; /* shapes as in wn_head_view */
 };
 
 /*

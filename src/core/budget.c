@@ -33,7 +33,8 @@ wn_status wn_protect(const struct wn_policy *policy, const struct wn_head_view *
         sink = wn_max_i64(0, wn_min_i64(wn_min_i64(4, k / 4), k - recent));
     }
     if (auto_recent) {
-        recent = wn_max_i64(0, wn_min_i64(wn_min_i64(32, k / 2), k - sink));
+        recent = wn_max_i64(
+            0, wn_min_i64(wn_min_i64(def->recent > 0 ? def->recent : 32, k / 2), k - sink));
     }
     if (def->protects_window) {
         /* A budget too small for the whole window holds as much of it as fits beside the sinks. */

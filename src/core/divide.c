@@ -12,6 +12,8 @@ struct division {
     const struct wn_policy *policy;
     const struct wn_head_view *heads;
     const double *const *score;
+    const double *factor; /* [n_heads] of a head's scores where heads compete; NULL: 1 */
+    double safeguard;     /* share of the mean budget that is a head's own */
     const int64_t *entry_bytes;
     int n_heads;
     struct wn_head_budget *budget;
@@ -74,7 +76,7 @@ static void divide_pyramid(const struct division *d) {
  * entries come first. */
 static int64_t n_safe(const struct division *d, int h) {
     const struct wn_head_budget *budget = &d->budget[h];
-    return wn_max_i64(wn_floor_share(budget->k, d->policy->safeguard),
+    return wn_max_i64(wn_floor_share(budget->k, d->safeguard),
                       wn_budget_floor(&d->heads[h], budget));
 }
 
@@ -90,9 +92,10 @@ static int64_t count_keys(const struct division *d, int h, uint64_t prefix, int 
                           int64_t count[256]) {
     const struct wn_protected *protect = &d->budget[h].protect;
     const int64_t last = d->heads[h].n_entries - protect->n_last;
+    const double factor = d->factor != NULL ? d->factor[h] : 1.0;
     int64_t n_above = 0;
     for (int64_t i = protect->n_first; i < last; i++) {
-        const uint64_t key = wn_sort_key(d->score[h][i]) >> shift;
+        const uint64_t key = wn_sort_key(factor * d->score[h][i]) >> shift;
         n_above += key >> 8 > prefix;
         if (key >> 8 == prefix) {
             count[key & 0xff]++;
@@ -153,6 +156,36 @@ static void divide_adaptive_layers(const struct division *d) {
         divide_adaptive(d, first, last);
         first = last;
     }
+}
+
+/* ---- foresight ---- */
+
+/* Heads of large total contribution get more than in proportion: T^(eta - 1), T over the entries
+ * that compete, relative to the mean so that powers neither overflow nor vanish. */
+static wn_status divide_foresight(struct division *d, struct wn_error *err) {
+    double *factor = malloc((size_t)d->n_heads * sizeof *factor);
+    if (factor == NULL) {
+        return wn_error_set(err, WN_E_MEMORY, "no memory to divide the budget among %d heads",
+                            d->n_heads);
+    }
+    double total = 0.0;
+    for (int h = 0; h < d->n_heads; h++) {
+        const struct wn_protected *protect = &d->budget[h].protect;
+        factor[h] = 0.0;
+        for (int64_t i = protect->n_first; i < d->heads[h].n_entries - protect->n_last; i++) {
+            factor[h] += d->score[h][i];
+        }
+        total += factor[h];
+    }
+    for (int h = 0; h < d->n_heads; h++) {
+        const double relative = total > 0.0 ? factor[h] * d->n_heads / total : 1.0;
+        factor[h] = relative > 0.0 ? pow(relative, d->policy->eta - 1.0) : 0.0;
+    }
+    d->factor = factor;
+    d->safeguard = d->policy->head_floor;
+    divide_adaptive(d, 0, d->n_heads);
+    free(factor);
+    return WN_OK;
 }
 
 /* ---- global ---- */
@@ -327,7 +360,15 @@ static wn_status check_scores(const struct division *d, struct wn_error *err) {
 wn_status wn_budget_divide(const struct wn_policy *policy, const struct wn_head_view *heads,
                            const double *const *score, const int64_t *entry_bytes, int n_heads,
                            struct wn_head_budget *budget, struct wn_error *err) {
-    const struct division d = {policy, heads, score, entry_bytes, n_heads, budget};
+    struct division d = {
+        .policy = policy,
+        .heads = heads,
+        .score = score,
+        .safeguard = policy->safeguard,
+        .entry_bytes = entry_bytes,
+        .n_heads = n_heads,
+        .budget = budget,
+    };
     switch (policy->budget) {
     case WN_BUDGET_HEAD:
         return WN_OK;
@@ -337,6 +378,7 @@ wn_status wn_budget_divide(const struct wn_policy *policy, const struct wn_head_
     case WN_BUDGET_GLOBAL:
     case WN_BUDGET_ADAPTIVE:
     case WN_BUDGET_ADAPTIVE_MODEL:
+    case WN_BUDGET_FORESIGHT:
         break;
     default:
         return wn_error_set(err, WN_E_ARG, "budget: %d is not one of its values",
@@ -348,6 +390,9 @@ wn_status wn_budget_divide(const struct wn_policy *policy, const struct wn_head_
     }
     if (policy->budget == WN_BUDGET_GLOBAL) {
         return divide_global(&d, err);
+    }
+    if (policy->budget == WN_BUDGET_FORESIGHT) {
+        return divide_foresight(&d, err);
     }
     if (policy->budget == WN_BUDGET_ADAPTIVE) {
         divide_adaptive_layers(&d);

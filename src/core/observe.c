@@ -14,6 +14,12 @@ enum wn_observe wn_policy_observe(const struct wn_policy *policy) {
     return all ? WN_OBSERVE_ALL : WN_OBSERVE_WINDOW;
 }
 
+bool wn_policy_foresees(const struct wn_policy *policy) {
+    const struct wn_score_def *def = wn_score_find(policy->score);
+    return def != NULL && !def->keeps_all &&
+           (def->foresees || policy->budget == WN_BUDGET_FORESIGHT);
+}
+
 int wn_policy_window(const struct wn_policy *policy) {
     const struct wn_score_def *def = wn_score_find(policy->score);
     if (wn_policy_observe(policy) != WN_OBSERVE_WINDOW) {

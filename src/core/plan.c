@@ -20,6 +20,7 @@ struct plan_job {
     int n_heads;
     bool divides;                  /* the budget is divided among heads by their scores or layers */
     double **score;                /* [n_heads] -> [n_entries], NULL for heads that keep all */
+    double **contribution;         /* [n_heads] likewise, for WN_BUDGET_FORESIGHT; NULL otherwise */
     struct wn_head_budget *budget; /* [n_heads] */
     struct head_task *task;        /* [n_heads] */
     struct wn_selection *selection; /* [n_heads] */
@@ -49,13 +50,14 @@ static wn_status load_head(const struct plan_job *job, int h, int thread, struct
                            struct loaded_head *out) {
     const struct wn_head_view *head = &job->heads[h];
     const size_t n = (size_t)head->n_entries;
-    size_t at[5];
+    size_t at[6];
     size_t total = 0;
     want(needs.observed, head->observed, n * (size_t)head->n_group, &at[0], &total);
     want(needs.k_norm, head->k_norm, n, &at[1], &total);
     want(needs.v_norm, head->v_norm, n, &at[2], &total);
     want(needs.k, head->k, n * (size_t)(needs.k ? head->d_k : 0), &at[3], &total);
     want(needs.v, head->v, n * (size_t)(needs.v ? head->d_v : 0), &at[4], &total);
+    want(needs.foreseen, head->foreseen, n * (size_t)head->n_group, &at[5], &total);
     *out = (struct loaded_head){.view = *head};
     if (total == 0) {
         return WN_OK;
@@ -66,6 +68,7 @@ static wn_status load_head(const struct plan_job *job, int h, int thread, struct
     }
     const struct wn_head_arrays arrays = {
         .observed = place(needs.observed, head->observed, memory, at[0]),
+        .foreseen = place(needs.foreseen, head->foreseen, memory, at[5]),
         .k_norm = place(needs.k_norm, head->k_norm, memory, at[1]),
         .v_norm = place(needs.v_norm, head->v_norm, memory, at[2]),
         .k = place(needs.k, head->k, memory, at[3]),
@@ -78,6 +81,7 @@ static wn_status load_head(const struct plan_job *job, int h, int thread, struct
     out->memory = memory;
     struct wn_head_view *view = &out->view;
     view->observed = arrays.observed != NULL ? arrays.observed : view->observed;
+    view->foreseen = arrays.foreseen != NULL ? arrays.foreseen : view->foreseen;
     view->k_norm = arrays.k_norm != NULL ? arrays.k_norm : view->k_norm;
     view->v_norm = arrays.v_norm != NULL ? arrays.v_norm : view->v_norm;
     view->k = arrays.k != NULL ? arrays.k : view->k;
@@ -103,6 +107,9 @@ static void score_item(void *ctx, int64_t item, int thread) {
     if (task->status == WN_OK) {
         task->status = wn_score_entries(job->policy, &loaded.view, job->score[h], &stats);
         task->fallback = stats.n_fallback > 0;
+        if (task->status == WN_OK && job->contribution != NULL) {
+            task->status = wn_contribution(&loaded.view, job->contribution[h]);
+        }
         free(loaded.memory);
     }
 }
@@ -391,7 +398,7 @@ static void select_item(void *ctx, int64_t item, int thread) {
     free(ws.pi);
     if (status == WN_OK && job->policy->merge && selection->n_kept < n) {
         struct wn_needs needs = wn_policy_needs(job->policy);
-        needs.observed = needs.k_norm = needs.v_norm = false;
+        needs.observed = needs.foreseen = needs.k_norm = needs.v_norm = false;
         needs.v = job->policy->merge_value == WN_MERGE_MEAN;
         struct loaded_head loaded;
         status = load_head(job, h, thread, needs, &loaded);
@@ -412,6 +419,8 @@ static wn_status check_head(const struct wn_policy *policy, const struct wn_head
     if (fault == NULL && !has_reader && head->n_entries > 0) {
         if (needs.observed && head->observed == NULL) {
             fault = "the observed attention is missing";
+        } else if (needs.foreseen && head->foreseen == NULL) {
+            fault = "the foreseen attention is missing";
         } else if (needs.k_norm && head->k_norm == NULL) {
             fault = "the norms of the keys are missing";
         } else if (needs.v_norm && head->v_norm == NULL) {
@@ -439,6 +448,29 @@ static wn_status first_failure(const struct plan_job *job, struct wn_error *err)
     return WN_OK;
 }
 
+/* An array of each head's n_entries where `wanted` says so. */
+static wn_status make_arrays(const struct plan_job *job, const bool *wanted, double **array,
+                             struct wn_error *err) {
+    for (int h = 0; h < job->n_heads; h++) {
+        if (!wanted[h]) {
+            continue;
+        }
+        array[h] = malloc((size_t)job->heads[h].n_entries * sizeof **array);
+        if (array[h] == NULL) {
+            return wn_error_set(err, WN_E_MEMORY, "no memory for the scores of layer %d, head %d",
+                                job->heads[h].layer, job->heads[h].head);
+        }
+    }
+    return WN_OK;
+}
+
+static void free_arrays(double **array, int n_heads) {
+    for (int h = 0; h < n_heads && array != NULL; h++) {
+        free(array[h]);
+    }
+    free(array);
+}
+
 /*
  * The mean budgets, so that what can be refused is refused before any work, and room for the scores
  * of heads that may lose entries: those above their budget, or all when heads compete.
@@ -451,24 +483,31 @@ static wn_status prepare(struct plan_job *job, const int64_t *entry_bytes, struc
     if (status != WN_OK) {
         return status;
     }
+    bool *scored = malloc(((size_t)job->n_heads + 1) * sizeof *scored);
+    if (scored == NULL) {
+        return wn_error_set(err, WN_E_MEMORY, "no memory for the plan of %d heads", job->n_heads);
+    }
     bool any_evicts = false;
     for (int h = 0; h < job->n_heads; h++) {
-        any_evicts = any_evicts || job->budget[h].k < job->heads[h].n_entries;
+        scored[h] = job->budget[h].k < job->heads[h].n_entries;
+        any_evicts = any_evicts || scored[h];
     }
     job->divides = any_evicts && job->policy->budget != WN_BUDGET_HEAD;
-    const bool joint = job->divides || wn_score_find(job->policy->score)->joins_layer;
-    for (int h = 0; h < job->n_heads; h++) {
-        const int64_t n = job->heads[h].n_entries;
-        if (n == 0 || !(joint ? any_evicts : job->budget[h].k < n)) {
-            continue;
-        }
-        job->score[h] = malloc((size_t)n * sizeof **job->score);
-        if (job->score[h] == NULL) {
-            return wn_error_set(err, WN_E_MEMORY, "no memory for the scores of layer %d, head %d",
-                                job->heads[h].layer, job->heads[h].head);
+    if (job->divides || wn_score_find(job->policy->score)->joins_layer) {
+        for (int h = 0; h < job->n_heads; h++) {
+            scored[h] = any_evicts && job->heads[h].n_entries > 0;
         }
     }
-    return WN_OK;
+    status = make_arrays(job, scored, job->score, err);
+    if (status == WN_OK && job->divides && job->policy->budget == WN_BUDGET_FORESIGHT) {
+        job->contribution = calloc((size_t)job->n_heads + 1, sizeof *job->contribution);
+        status = job->contribution != NULL
+                     ? make_arrays(job, scored, job->contribution, err)
+                     : wn_error_set(err, WN_E_MEMORY, "no memory for the plan of %d heads",
+                                    job->n_heads);
+    }
+    free(scored);
+    return status;
 }
 
 static wn_status run(struct plan_job *job, const struct wn_plan_options *options,
@@ -484,9 +523,12 @@ static wn_status run(struct plan_job *job, const struct wn_plan_options *options
         status = wn_error_set(err, WN_E_MEMORY, "no memory to join the heads of a layer");
     }
     if (status == WN_OK && job->divides) {
-        status = wn_budget_heads(job->policy, job->heads, (const double *const *)job->score,
+        double *const *rivals = job->contribution != NULL ? job->contribution : job->score;
+        status = wn_budget_heads(job->policy, job->heads, (const double *const *)rivals,
                                  options->entry_bytes, job->n_heads, job->budget, err);
     }
+    free_arrays(job->contribution, job->n_heads);
+    job->contribution = NULL;
     if (status == WN_OK) {
         wn_parallel_for(options->n_threads, job->n_heads, select_item, job);
         status = first_failure(job, err);
@@ -539,16 +581,14 @@ wn_status wn_compress_plan(const struct wn_policy *policy, const struct wn_head_
         status = run(&job, options, err);
     }
     for (int h = 0; h < n_heads; h++) {
-        if (job.score != NULL) {
-            free(job.score[h]);
-        }
         if (status == WN_OK) {
             result.n_fallback += job.task[h].fallback;
             result.n_capped += job.task[h].capped;
             result.n_merged += job.selection[h].n_merged;
         }
     }
-    free(job.score);
+    free_arrays(job.score, n_heads);
+    free_arrays(job.contribution, n_heads);
     free(job.budget);
     free(job.task);
     if (status != WN_OK) {

@@ -33,6 +33,8 @@ static const struct {
     [WN_BUDGET_PYRAMID] = {"pyramid", "falling over the layers (PyramidKV)"},
     [WN_BUDGET_ADAPTIVE] = {"adaptive", "heads of a layer compete by score (Ada-KV)"},
     [WN_BUDGET_ADAPTIVE_MODEL] = {"adaptive-model", "heads of all layers compete by score"},
+    [WN_BUDGET_FORESIGHT] = {"foresight",
+                             "heads compete by what queries after the prompt will need"},
 };
 
 const char *wn_budget_name(enum wn_budget budget) {
@@ -100,6 +102,8 @@ void wn_policy_default(struct wn_policy *policy, enum wn_score score) {
         .keep = {.kind = WN_KEEP_SHARE, .share = 0.2},
         .budget = def->budget,
         .safeguard = 0.2,
+        .eta = 1.0,
+        .head_floor = 0.1,
         .beta = 20.0,
         .sink = WN_PROTECT_AUTO,
         .recent = WN_PROTECT_AUTO,
@@ -167,6 +171,8 @@ static wn_status check_numbers(const struct wn_policy *policy, struct wn_error *
         {"temperature", policy->temperature, 0.0, DBL_MAX, true, "a finite number above 0"},
         {"mix", policy->mix, 0.0, 1.0, false, "in [0, 1]"},
         {"safeguard", policy->safeguard, 0.0, 1.0, false, "in [0, 1]"},
+        {"eta", policy->eta, 0.0, DBL_MAX, false, "a finite number of at least 0"},
+        {"head_floor", policy->head_floor, 0.0, 1.0, false, "in [0, 1]"},
         {"beta", policy->beta, 1.0, DBL_MAX, false, "a finite number of at least 1"},
         {"tau", policy->tau, 0.0, INFINITY, true, "above 0"},
         {"merge_threshold", policy->merge_threshold, -1.0, 1.0, false, "in [-1, 1]"},

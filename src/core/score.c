@@ -97,6 +97,15 @@ static void row_times_value_norm(const struct wn_policy *policy, const struct wn
     }
 }
 
+/* sqrt(mean_j a[j][i]^2) ||v_i|| over the foreseen queries, which the row holds squared. */
+static void row_foresight(const struct wn_policy *policy, const struct wn_head_view *head,
+                          const double *v_norm, double *row) {
+    (void)policy;
+    for (int64_t i = 0; i < head->n_entries; i++) {
+        row[i] = sqrt(row[i]) * v_norm[i];
+    }
+}
+
 enum { MAX_VALUE_DIM = 1024 };
 
 /* A[n-1][i] ||v_i - mu||, mu = sum_i A[n-1][i] v_i the last query's output. */
@@ -278,6 +287,18 @@ static const struct wn_score_def score_defs[WN_SCORE_COUNT] = {
             .normalises_heads = true,
             .row = row_times_value_norm,
         },
+    [WN_SCORE_FORESIGHT] =
+        {
+            .name = "foresight",
+            .summary = "what queries after the prompt will look at, foreseen from its own",
+            .window = WN_WINDOW_ALL,
+            .budget = WN_BUDGET_FORESIGHT,
+            .needs_v_norm = true,
+            .foresees = true,
+            .recent = 16,
+            .normalises_heads = true,
+            .row = row_foresight,
+        },
 };
 
 const struct wn_score_def *wn_score_find(enum wn_score score) {
@@ -299,11 +320,13 @@ struct wn_needs wn_policy_needs(const struct wn_policy *policy) {
     if (def == NULL || def->keeps_all) {
         return (struct wn_needs){0};
     }
+    const bool by_contribution = policy->budget == WN_BUDGET_FORESIGHT;
     const bool means_values = policy->merge && policy->merge_value == WN_MERGE_MEAN;
     return (struct wn_needs){
         .observed = def->observes,
         .k_norm = def->needs_k_norm,
-        .v_norm = def->needs_v_norm,
+        .foreseen = wn_policy_foresees(policy),
+        .v_norm = def->needs_v_norm || by_contribution,
         .k = policy->merge,
         .v = def->needs_v || means_values,
     };
@@ -394,7 +417,7 @@ bool wn_score_join_row(const struct wn_policy *policy, const struct wn_head_view
     const double divisor = def->normalises_heads ? total : 1.0;
     /* One score for a layer is the mean over all of its query heads. */
     const enum wn_group group = def->joins_layer ? WN_GROUP_MEAN : policy->group;
-    const bool weighted = group == WN_GROUP_WEIGHTS && def->observes;
+    const bool weighted = group == WN_GROUP_WEIGHTS && (def->observes || def->foresees);
     const double weight = weighted ? policy->group_weight[g] : 1.0;
     for (int64_t i = 0; i < n; i++) {
         const double x = row[i] / divisor;
@@ -441,7 +464,8 @@ void wn_score_finish(const struct wn_policy *policy, const struct wn_head_view *
 
 bool wn_score_uses_group_weights(const struct wn_policy *policy) {
     const struct wn_score_def *def = wn_score_find(policy->score);
-    return policy->group == WN_GROUP_WEIGHTS && def->observes && !def->joins_layer;
+    return policy->group == WN_GROUP_WEIGHTS && (def->observes || def->foresees) &&
+           !def->joins_layer;
 }
 
 static bool positions_ascend(const struct wn_head_view *head) {
@@ -482,6 +506,7 @@ const char *wn_head_fault(const struct wn_policy *policy, const struct wn_head_v
 
 static bool has_scored_arrays(const struct wn_score_def *def, const struct wn_head_view *head) {
     return (!def->observes || head->observed != NULL) &&
+           (!def->foresees || head->foreseen != NULL) &&
            (!def->needs_k_norm || head->k_norm != NULL) &&
            (!def->needs_v_norm || head->v_norm != NULL) && (!def->needs_v || head->v != NULL);
 }
@@ -513,15 +538,33 @@ wn_status wn_score_entries(const struct wn_policy *policy, const struct wn_head_
     }
 
     bool valid = true;
-    const int n_rows = def->observes ? head->n_group : 1;
+    const float *rows = def->foresees ? head->foreseen : def->observes ? head->observed : NULL;
+    const int n_rows = rows != NULL ? head->n_group : 1;
     for (int g = 0; g < n_rows && valid; g++) {
-        for (int64_t i = 0; def->observes && i < n; i++) {
-            row[i] = (double)head->observed[g * n + i];
+        for (int64_t i = 0; rows != NULL && i < n; i++) {
+            row[i] = (double)rows[g * n + i];
         }
         valid = wn_score_join_row(policy, head, g, v_norm, row, scratch, score);
     }
     wn_score_finish(policy, head, valid, score, stats);
     free(row);
+    return WN_OK;
+}
+
+wn_status wn_contribution(const struct wn_head_view *head, double *contribution) {
+    const int64_t n = head->n_entries;
+    if (n > 0 && (head->foreseen == NULL || head->v_norm == NULL)) {
+        return WN_E_ARG;
+    }
+    for (int64_t i = 0; i < n; i++) {
+        double sum = 0.0;
+        for (int g = 0; g < head->n_group; g++) {
+            const double gain = head->gain != NULL ? (double)head->gain[g] : 1.0;
+            sum += gain * gain * (double)head->foreseen[g * n + i];
+        }
+        const double b = sqrt(sum / head->n_group) * (double)head->v_norm[i];
+        contribution[i] = isfinite(b) ? b : 0.0;
+    }
     return WN_OK;
 }
 

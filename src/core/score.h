@@ -40,6 +40,8 @@ struct wn_score_def {
     enum wn_proposal_kind proposal;
 
     bool needs_k_norm, needs_v_norm, needs_v;
+    bool foresees;         /* looks at foreseen queries */
+    int recent;            /* most recent entries protected automatically; 0: 32 */
     bool normalises_heads; /* each query head's score sums to 1 before the group is joined */
     bool joins_layer;      /* one score for all KV heads of a layer */
     bool keeps_all;        /* no eviction, whatever the budget */

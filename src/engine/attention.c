@@ -425,6 +425,30 @@ static void keep_recent(const struct wn_attention *attention, int layer,
     }
 }
 
+/* Keeps the queries of the block's tokens that the session samples. */
+static void keep_sampled(const struct wn_attention *attention, int layer,
+                         const struct wn_attend_node *node, const struct work_item *item) {
+    const struct wn_span *span = &attention->spans[item->span];
+    const struct wn_sampled_queries *sampled = span->sampled;
+    if (sampled == NULL || sampled->n == 0 || item->part != 0)
+        return;
+    const struct wn_layer_geometry *geometry = &attention->geometry[layer];
+    const int g = group_size(geometry);
+    const size_t dim = (size_t)geometry->k_dim;
+    const int64_t first = span->position0 + item->token0, last = first + item->n_tokens;
+    for (int64_t t = wn_sampled_find(sampled, first); t < sampled->n; t++) {
+        const int64_t position = wn_sampled_position(sampled, t);
+        if (position >= last)
+            break;
+        const int row = span->row0 + (int)(position - span->position0);
+        uint16_t *dst = sampled->q[layer] +
+                        ((size_t)t * (size_t)geometry->n_heads + (size_t)(item->head * g)) * dim;
+        for (int x = 0; x < g; x++)
+            attention->kernels->encode_row(WN_TYPE_F16, query_row(node, row, item->head * g + x),
+                                           dst + (size_t)x * dim, (int)dim);
+    }
+}
+
 /* Joins the parts of a block and writes its output rows and log denominators. */
 static void finish_block(const struct wn_attention *attention, int layer,
                          const struct wn_attend_node *node, const struct work_item *item,
@@ -462,6 +486,7 @@ static void run_attend(struct wn_attention *attention, int layer, const struct w
     const struct wn_span *span = &attention->spans[item->span];
     const struct wn_kv kv = wn_store_kv(span->store, layer, item->head);
     keep_recent(attention, layer, node, item);
+    keep_sampled(attention, layer, node, item);
     struct wn_rows rows =
         pack_rows(attention, layer, node, item, item->token0, item->n_tokens, scratch);
     if (item->n_tokens == 1)

@@ -31,6 +31,20 @@ struct wn_recent {
     float **q;         /* [n_layers] -> [window][n_heads][k_dim]; slot = position % window */
 };
 
+/*
+ * Queries of a session at evenly spaced positions, as captured: after RoPE and norm, not scaled, in
+ * half precision. Placed after the text's end they stand for the queries to come.
+ */
+struct wn_sampled_queries {
+    int64_t n_total; /* text length that spaces them */
+    int64_t n;       /* queries; 0: none kept */
+    uint16_t **q;    /* [n_layers] -> [n][n_heads][k_dim] */
+};
+/* Position of the t-th. */
+int64_t wn_sampled_position(const struct wn_sampled_queries *sampled, int64_t t);
+/* The first whose position is at least `position`; n when there is none. */
+int64_t wn_sampled_find(const struct wn_sampled_queries *sampled, int64_t position);
+
 /* The part of a step that belongs to one session: rows row0 .. row0+n_rows-1 of the batch. */
 struct wn_span {
     struct wn_store *store; /* reserved for n_rows, not yet committed */
@@ -39,6 +53,7 @@ struct wn_span {
     struct wn_observer *observers;
     int n_observers;
     struct wn_recent *recent; /* or NULL */
+    struct wn_sampled_queries *sampled;
 };
 
 struct wn_attention;

@@ -80,8 +80,24 @@ static void check_tokens(const struct wn_model *model, int32_t *tokens, int n) {
     }
 }
 
-/* Probes the model natively: records the geometry of its layers and the logits of the check's
- * last tokens. */
+/* A model whose queries cannot be re-posed serves every policy but those that need it. */
+static wn_status take_ropes(struct wn_engine *engine, const struct wn_graft *graft,
+                            struct wn_error *err) {
+    for (int i = 0; i < engine->n_layers; i++) {
+        struct wn_error detail = {0};
+        const wn_status status =
+            wn_rope_init(&wn_graft_ropes(graft)[i], &engine->ropes[i], &detail);
+        if (status == WN_E_MODEL && engine->rope_fault[0] == '\0')
+            snprintf(engine->rope_fault, sizeof engine->rope_fault, "%.70s (layer %d)",
+                     detail.message, i);
+        if (status != WN_OK && status != WN_E_MODEL)
+            return wn_error_set(err, status, "%s", detail.message);
+    }
+    return WN_OK;
+}
+
+/* Probes the model natively: records the geometry and the rotation of its layers, and the logits
+ * of the check's last tokens. */
 static wn_status probe(struct wn_engine *engine, const int32_t *tokens, float *logits,
                        struct wn_error *err) {
     const int n_vocab = engine->model->n_vocab;
@@ -95,7 +111,8 @@ static wn_status probe(struct wn_engine *engine, const int32_t *tokens, float *l
         .n_batch = 64,
         .n_threads = engine->n_threads,
         .flash_attention = true,
-        .probe = graft,
+        .on_node = wn_graft_callback,
+        .user = graft,
     };
     status = wn_native_create(engine->model, &options, &native, err);
     for (int i = 0; status == WN_OK && i <= CHECK_SINGLE; i++) {
@@ -119,6 +136,8 @@ static wn_status probe(struct wn_engine *engine, const int32_t *tokens, float *l
                 "the model's architecture '%s' is not supported: its layer %d has no attention",
                 engine->model->architecture, i);
     }
+    if (status == WN_OK)
+        status = take_ropes(engine, graft, err);
     wn_graft_free(graft);
     return status;
 }
@@ -272,12 +291,14 @@ static wn_status graft_context(struct wn_engine *engine, struct wn_error *err) {
 
 static wn_status build_engine(struct wn_engine *engine, struct wn_error *err) {
     engine->geometry = calloc((size_t)engine->n_layers, sizeof *engine->geometry);
+    engine->ropes = calloc((size_t)engine->n_layers, sizeof *engine->ropes);
     engine->shapes = calloc((size_t)engine->n_layers, sizeof *engine->shapes);
     float *logits =
         malloc((size_t)(CHECK_SINGLE + 1) * (size_t)engine->model->n_vocab * sizeof(float));
     int32_t tokens[CHECK_BATCH + CHECK_SINGLE];
     wn_status status = WN_OK;
-    if (engine->geometry == NULL || engine->shapes == NULL || logits == NULL)
+    if (engine->geometry == NULL || engine->ropes == NULL || engine->shapes == NULL ||
+        logits == NULL)
         status = wn_error_set(err, WN_E_MEMORY, "out of memory");
     if (status == WN_OK) {
         check_tokens(engine->model, tokens, CHECK_BATCH + CHECK_SINGLE);
@@ -335,6 +356,10 @@ void wn_engine_free(struct wn_engine *engine) {
     wn_attention_free(engine->attention);
     if (engine->pool != NULL)
         wn_pool_free(engine->pool);
+    for (int i = 0; engine->ropes != NULL && i < engine->n_layers; i++)
+        wn_rope_free(&engine->ropes[i]);
+    free(engine->ropes);
+    wn_engine_free_gains(engine);
     free(engine->geometry);
     free(engine->shapes);
     free(engine);

@@ -8,6 +8,7 @@
 #include "core/store.h"
 #include "engine/attention.h"
 #include "engine/graft.h"
+#include "engine/rope.h"
 #include "winnow.h"
 
 #include "llama.h"
@@ -27,6 +28,7 @@ struct wn_model {
     char architecture[64];
     char description[128];
     const char *chat_template; /* or NULL */
+    char *path;
     int64_t file_bytes;
     int n_layers, n_vocab;
 };
@@ -37,6 +39,9 @@ struct wn_engine {
     struct llama_batch batch;
     struct wn_graft *graft;
     struct wn_layer_geometry *geometry; /* [n_layers] */
+    struct wn_layer_rope *ropes;        /* [n_layers] */
+    float **gain;        /* [n_layers] -> [n_heads], see gain.h; NULL until foresight needs it */
+    char rope_fault[96]; /* why queries cannot be re-posed; "" when they can */
     struct wn_attention *attention;
     struct wn_pool *pool;
     struct wn_layer_shape *shapes; /* [n_layers] */
@@ -60,6 +65,7 @@ struct wn_session {
     struct wn_observer observers[WN_MAX_OBSERVERS];
     int n_observers;
     struct wn_recent recent;
+    struct wn_sampled_queries sampled;
     bool compressed;
     bool observation_lost; /* a step or a compression stopped midway */
 };
@@ -113,6 +119,24 @@ void wn_session_observe_window(const struct wn_session *session, const struct wn
 size_t wn_window_scratch_bytes(const struct wn_session *session, const struct wn_policy *policy,
                                int layer);
 
+/* ---- foresight ---- */
+
+wn_status wn_engine_gains(struct wn_engine *engine, struct wn_error *err);
+void wn_engine_free_gains(struct wn_engine *engine);
+wn_status wn_session_sample_queries(struct wn_session *session, int64_t n_total,
+                                    struct wn_error *err);
+void wn_sampled_free(struct wn_sampled_queries *sampled, int n_layers);
+wn_status wn_sampled_copy(struct wn_session *to, const struct wn_session *from);
+int64_t wn_sampled_bytes(const struct wn_session *session);
+/* Where the t-th sampled query is placed: behind the text, spread over a horizon, alike for all
+ * heads. */
+int64_t wn_foreseen_position(const struct wn_session *session, int64_t t);
+/* Mean square attention of the sampled queries, placed after the text: foreseen float
+ * [n_group][n_entries] (overwritten). scratch from wn_foresee_scratch_bytes. */
+void wn_session_foresee(const struct wn_session *session, int layer, int head, float *foreseen,
+                        void *scratch);
+size_t wn_foresee_scratch_bytes(const struct wn_session *session, int layer);
+
 /* ---- compression ---- */
 
 /* The core's views of all heads of a session, with what it takes to read their arrays on demand. */
@@ -125,6 +149,7 @@ struct wn_gathered {
     float **log_weight;        /* [n_heads], only of a session compressed before */
     int32_t **position;        /* [n_heads], likewise */
     void **scratch;            /* [n_threads], only for windows */
+    void **foresee_scratch;    /* [n_threads], only for foreseen queries */
     struct wn_head_reader reader;
 };
 

@@ -16,6 +16,7 @@ void wn_gathered_free(struct wn_gathered *all) {
     free_arrays(all->log_weight, all->n_heads);
     free_arrays(all->position, all->n_heads);
     free_arrays(all->scratch, all->session != NULL ? all->session->engine->n_threads : 0);
+    free_arrays(all->foresee_scratch, all->session != NULL ? all->session->engine->n_threads : 0);
     free(all->view);
     free(all->entry_bytes);
     *all = (struct wn_gathered){0};
@@ -51,6 +52,8 @@ static bool read_head(void *user, int i_head, int thread, const struct wn_head_a
     else if (arrays->observed != NULL)
         wn_session_observed(session, wn_session_observer(session, all->policy), layer, head,
                             view->n_entries, arrays->observed);
+    if (arrays->foreseen != NULL)
+        wn_session_foresee(session, layer, head, arrays->foreseen, all->foresee_scratch[thread]);
     if (arrays->k_norm != NULL || arrays->v_norm != NULL) {
         const struct wn_kv kv = wn_store_kv(session->store, layer, head);
         session->engine->kernels->row_norms(&kv, 0, view->n_entries, arrays->k_norm,
@@ -90,6 +93,19 @@ static bool make_scratch(struct wn_gathered *all) {
     return true;
 }
 
+static bool make_foresee_scratch(struct wn_gathered *all) {
+    size_t scratch_bytes = 64;
+    for (int layer = 0; layer < all->session->engine->n_layers; layer++) {
+        const size_t bytes = wn_foresee_scratch_bytes(all->session, layer);
+        if (scratch_bytes < bytes)
+            scratch_bytes = bytes;
+    }
+    for (int t = 0; t < all->session->engine->n_threads; t++)
+        if ((all->foresee_scratch[t] = aligned_alloc(64, scratch_bytes)) == NULL)
+            return false;
+    return true;
+}
+
 static bool gather(struct wn_gathered *all) {
     const struct wn_session *session = all->session;
     const struct wn_engine *engine = session->engine;
@@ -101,8 +117,9 @@ static bool gather(struct wn_gathered *all) {
     all->log_weight = calloc(n_heads, sizeof *all->log_weight);
     all->position = calloc(n_heads, sizeof *all->position);
     all->scratch = calloc((size_t)engine->n_threads, sizeof *all->scratch);
+    all->foresee_scratch = calloc((size_t)engine->n_threads, sizeof *all->foresee_scratch);
     if (all->view == NULL || all->entry_bytes == NULL || all->log_weight == NULL ||
-        all->position == NULL || all->scratch == NULL)
+        all->position == NULL || all->scratch == NULL || all->foresee_scratch == NULL)
         return false;
     int i = 0;
     for (int layer = 0; layer < engine->n_layers; layer++) {
@@ -116,6 +133,9 @@ static bool gather(struct wn_gathered *all) {
                 .head = head,
                 .d_k = geometry->k_dim,
                 .d_v = geometry->v_dim,
+                .gain = engine->gain != NULL ? engine->gain[layer] +
+                                                   head * (geometry->n_heads / geometry->n_kv_heads)
+                                             : NULL,
             };
             all->entry_bytes[i] = wn_layer_entry_bytes(&engine->shapes[layer]);
             if (session->compressed && !copy_entries(all, i))
@@ -123,6 +143,8 @@ static bool gather(struct wn_gathered *all) {
         }
     }
     all->reader = (struct wn_head_reader){.read = read_head, .user = all};
+    if (wn_policy_foresees(all->policy) && !make_foresee_scratch(all))
+        return false;
     return wn_policy_observe(all->policy) != WN_OBSERVE_WINDOW || make_scratch(all);
 }
 
@@ -130,22 +152,23 @@ static wn_status check_observed(const struct wn_session *session, const struct w
                                 struct wn_error *err) {
     const enum wn_observe needs = wn_policy_observe(policy);
     const char *name = wn_score_name(policy->score);
-    if (needs == WN_OBSERVE_NONE || session->n_tokens == 0)
+    const bool foresees = wn_policy_foresees(policy);
+    if ((needs == WN_OBSERVE_NONE && !foresees) || session->n_tokens == 0)
         return WN_OK;
     if (session->observation_lost)
         return wn_error_set(err, WN_E_STATE,
                             "what policy %s observed was lost when a step was stopped midway",
                             name);
-    bool ok;
+    bool ok = !foresees || session->sampled.n > 0;
     if (needs == WN_OBSERVE_ALL) {
         const struct wn_observer *observer = wn_session_observer(session, policy);
-        ok = observer != NULL;
+        ok = ok && observer != NULL;
         if (ok && session->n_tokens > observer->n_total)
             return wn_error_set(err, WN_E_STATE,
                                 "policy %s was announced for %lld tokens and the text has %lld",
                                 name, (long long)observer->n_total, (long long)session->n_tokens);
-    } else {
-        ok = wn_session_holds_queries(session, wn_policy_window(policy));
+    } else if (needs == WN_OBSERVE_WINDOW) {
+        ok = ok && wn_session_holds_queries(session, wn_policy_window(policy));
     }
     if (ok)
         return WN_OK;

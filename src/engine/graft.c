@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/rope.h"
+
 #include "ggml.h"
 
 enum op_kind { OP_APPEND_K, OP_APPEND_V, OP_ATTEND, OP_COUNT };
@@ -22,7 +24,8 @@ struct wn_graft {
     bool active;
     struct wn_graft_hooks hooks;
     struct wn_layer_geometry *geometry;
-    struct graft_op *ops; /* [n_layers][OP_COUNT] */
+    struct wn_rope_node *ropes; /* [n_layers] */
+    struct graft_op *ops;       /* [n_layers][OP_COUNT] */
     struct ggml_context *dummies;
     int n_tokens; /* of the graph at hand */
     int n_custom; /* nodes of ours met in it */
@@ -99,8 +102,11 @@ wn_status wn_graft_create(int n_layers, const struct wn_graft_hooks *hooks,
         return WN_E_MEMORY;
     graft->n_layers = n_layers;
     graft->geometry = calloc((size_t)n_layers, sizeof *graft->geometry);
+    graft->ropes = calloc((size_t)n_layers, sizeof *graft->ropes);
     graft->ops = calloc((size_t)n_layers * OP_COUNT, sizeof *graft->ops);
-    wn_status status = graft->geometry != NULL && graft->ops != NULL ? WN_OK : WN_E_MEMORY;
+    wn_status status = WN_OK;
+    if (graft->geometry == NULL || graft->ropes == NULL || graft->ops == NULL)
+        status = WN_E_MEMORY;
     if (status == WN_OK && hooks != NULL) {
         graft->active = true;
         graft->hooks = *hooks;
@@ -119,6 +125,9 @@ void wn_graft_free(struct wn_graft *graft) {
     if (graft == NULL)
         return;
     ggml_free(graft->dummies);
+    for (int i = 0; graft->ropes != NULL && i < graft->n_layers; i++)
+        wn_rope_node_free(&graft->ropes[i]);
+    free(graft->ropes);
     free(graft->geometry);
     free(graft->ops);
     free(graft);
@@ -192,6 +201,7 @@ static void meet_attention(struct wn_graft *graft, struct ggml_tensor *node) {
         set_fault(graft, "its attention does not run over every token of the batch", layer);
     if (!graft->active) {
         graft->geometry[layer] = geometry;
+        wn_rope_node_read(&graft->ropes[layer], node->src[0]);
         return;
     }
     if (!same_geometry(&geometry, &graft->geometry[layer]))
@@ -251,6 +261,10 @@ bool wn_graft_callback(struct ggml_tensor *node, bool ask, void *user) {
 
 const struct wn_layer_geometry *wn_graft_geometry(const struct wn_graft *graft) {
     return graft->geometry;
+}
+
+const struct wn_rope_node *wn_graft_ropes(const struct wn_graft *graft) {
+    return graft->ropes;
 }
 
 const char *wn_graft_fault(const struct wn_graft *graft) {

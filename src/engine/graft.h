@@ -18,6 +18,7 @@
 #include "winnow_core.h"
 
 struct ggml_tensor;
+struct wn_rope_node;
 
 /* What a layer's attention node says of itself. */
 struct wn_layer_geometry {
@@ -53,8 +54,8 @@ struct wn_graft_hooks {
 
 struct wn_graft;
 
-/* hooks may be NULL: a probe that records geometry and rewrites nothing. geometry [n_layers],
- * NULL for a probe; with hooks a node that differs from it is a fault. */
+/* hooks may be NULL: a probe that records geometry and rotation and rewrites nothing. geometry
+ * [n_layers], NULL for a probe; with hooks a node that differs from it is a fault. */
 wn_status wn_graft_create(int n_layers, const struct wn_graft_hooks *hooks,
                           const struct wn_layer_geometry *geometry, struct wn_graft **out);
 void wn_graft_free(struct wn_graft *graft);
@@ -64,6 +65,8 @@ bool wn_graft_callback(struct ggml_tensor *node, bool ask, void *graft);
 
 /* Geometry recorded so far, [n_layers]. */
 const struct wn_layer_geometry *wn_graft_geometry(const struct wn_graft *graft);
+/* How layers turn their queries, as a probe recorded it, [n_layers]. */
+const struct wn_rope_node *wn_graft_ropes(const struct wn_graft *graft);
 /* Why a graph met so far cannot be served, or NULL; it stays. */
 const char *wn_graft_fault(const struct wn_graft *graft);
 /* Announces a graph over n_tokens; a node with another number of tokens is a fault. */

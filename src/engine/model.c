@@ -121,7 +121,9 @@ wn_status wn_model_open(const char *path, struct wn_model **out, struct wn_error
         return wn_error_set(err, WN_E_MEMORY, "out of memory");
     snprintf(model->architecture, sizeof model->architecture, "%s", info.architecture);
     model->file_bytes = (int64_t)info.file_bytes;
-    status = load(model, path, err);
+    model->path = strdup(path);
+    status = model->path != NULL ? load(model, path, err)
+                                 : wn_error_set(err, WN_E_MEMORY, "out of memory");
     if (status != WN_OK) {
         wn_model_free(model);
         return status;
@@ -135,6 +137,7 @@ void wn_model_free(struct wn_model *model) {
         return;
     if (model->llama != NULL)
         llama_model_free(model->llama);
+    free(model->path);
     free(model);
 }
 

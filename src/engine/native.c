@@ -30,10 +30,8 @@ wn_status wn_native_create(struct wn_model *model, const struct wn_native_option
     params.offload_kqv = false;
     params.op_offload = false;
     params.no_perf = true;
-    if (options->probe != NULL) {
-        params.cb_eval = wn_graft_callback;
-        params.cb_eval_user_data = options->probe;
-    }
+    params.cb_eval = options->on_node;
+    params.cb_eval_user_data = options->user;
     native->context = llama_init_from_model(model->llama, params);
     if (native->context == NULL) {
         char detail[256];

@@ -6,7 +6,7 @@
 
 #include "winnow.h"
 
-struct wn_graft;
+struct ggml_tensor;
 struct wn_native;
 
 struct wn_native_options {
@@ -14,7 +14,9 @@ struct wn_native_options {
     int n_batch;   /* tokens per step */
     int n_threads;
     bool flash_attention;
-    struct wn_graft *probe; /* records the graph's nodes; usually NULL */
+    /* The context's cb_eval, which sees the graph's nodes (ggml-backend.h); usually NULL. */
+    bool (*on_node)(struct ggml_tensor *node, bool ask, void *user);
+    void *user;
 };
 
 wn_status wn_native_create(struct wn_model *model, const struct wn_native_options *options,

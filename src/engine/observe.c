@@ -222,6 +222,10 @@ wn_status wn_session_observe(struct wn_session *session, const struct wn_policy 
         status = check_length(session, n_total, err);
     if (status != WN_OK)
         return status;
+    if (wn_policy_foresees(policy))
+        status = wn_session_sample_queries(session, n_total, err);
+    if (status != WN_OK)
+        return status;
     char who[64];
     switch (wn_policy_observe(policy)) {
     case WN_OBSERVE_ALL:
@@ -255,6 +259,7 @@ void wn_session_drop_observation(struct wn_session *session) {
         free_observer(&session->observers[o], session->engine->n_layers);
     session->n_observers = 0;
     free_recent(&session->recent, session->engine->n_layers);
+    wn_sampled_free(&session->sampled, session->engine->n_layers);
 }
 
 void wn_session_lose_observation(struct wn_session *session) {
@@ -283,9 +288,10 @@ wn_status wn_session_copy_observation(struct wn_session *to, const struct wn_ses
                 return WN_E_MEMORY;
         }
     }
-    if (from->recent.window == 0)
-        return WN_OK;
-    const wn_status status = make_recent(from, from->recent.window, &to->recent);
+    wn_status status = wn_sampled_copy(to, from);
+    if (status != WN_OK || from->recent.window == 0)
+        return status;
+    status = make_recent(from, from->recent.window, &to->recent);
     if (status != WN_OK)
         return status;
     to->recent.position0 = from->recent.position0;
@@ -305,5 +311,5 @@ int64_t wn_session_observe_bytes(const struct wn_session *session) {
         if (session->recent.window > 0)
             bytes += recent_floats(session, i, session->recent.window) * sizeof(float);
     }
-    return (int64_t)bytes;
+    return (int64_t)bytes + wn_sampled_bytes(session);
 }

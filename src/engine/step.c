@@ -22,6 +22,7 @@ static wn_status prepare_sessions(const struct wn_step_part *parts, int n_parts,
             .observers = session->observers,
             .n_observers = session->n_observers,
             .recent = session->recent.window > 0 ? &session->recent : NULL,
+            .sampled = &session->sampled,
         };
         row0 += parts[i].n_tokens;
     }

@@ -29,6 +29,8 @@ static int list_methods(struct method *methods) {
     for (int s = WN_SCORE_FULL + 1; s < WN_SCORE_COUNT; s++) {
         add(methods, &n, (enum wn_score)s, "");
     }
+    add(methods, &n, WN_SCORE_H2O_MEAN, "_foresight")->budget = WN_BUDGET_FORESIGHT;
+    add(methods, &n, WN_SCORE_FORESIGHT, "_head")->budget = WN_BUDGET_HEAD;
     add(methods, &n, WN_SCORE_MIN_H, "_topk")->select = WN_SELECT_TOPK;
     add(methods, &n, WN_SCORE_MIN_H, "_tau2")->tau = 2.0;
     add(methods, &n, WN_SCORE_MIN_H, "_tau_inf")->tau = (double)INFINITY;

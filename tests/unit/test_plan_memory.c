@@ -74,6 +74,7 @@ static void make_heads(struct wn_head_view *heads) {
             .n_group = 1,
             .head = h,
             .observed = observed,
+            .foreseen = observed,
             .v_norm = v_norm,
             .d_k = 1,
             .d_v = 1,
@@ -118,6 +119,8 @@ static void a_plan_without_memory_fails_and_leaks_nothing(void **state) {
     fail_each_allocation(&policy, 1 + 2 * 3);
     wn_policy_default(&policy, WN_SCORE_TOVA);
     policy.budget = WN_BUDGET_ADAPTIVE_MODEL;
+    fail_each_allocation(&policy, 1 + 2 * 2);
+    wn_policy_default(&policy, WN_SCORE_FORESIGHT);
     fail_each_allocation(&policy, 1 + 2 * 2);
     wn_policy_default(&policy, WN_SCORE_H2O);
     policy.merge = true;

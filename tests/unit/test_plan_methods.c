@@ -238,9 +238,9 @@ static bool read_arrays(void *user, int i_head, int thread, const struct wn_head
         const float *from;
         size_t n;
     } copies[] = {
-        {out->observed, from->observed, 2 * N}, {out->k_norm, from->k_norm, N},
-        {out->v_norm, from->v_norm, N},         {out->k, from->k, N * PLAN_DIM},
-        {out->v, from->v, N * PLAN_DIM},
+        {out->observed, from->observed, 2 * N}, {out->foreseen, from->foreseen, 2 * N},
+        {out->k_norm, from->k_norm, N},         {out->v_norm, from->v_norm, N},
+        {out->k, from->k, N * PLAN_DIM},        {out->v, from->v, N * PLAN_DIM},
     };
     for (size_t c = 0; c < sizeof copies / sizeof copies[0]; c++) {
         if (copies[c].to != NULL) {
@@ -256,7 +256,8 @@ static void arrays_may_be_read_on_demand(void **state) {
     make_heads(views);
     for (int h = 0; h < N_HEADS; h++) {
         bare[h] = views[h];
-        bare[h].observed = bare[h].k_norm = bare[h].v_norm = bare[h].k = bare[h].v = NULL;
+        bare[h].observed = bare[h].foreseen = bare[h].k_norm = bare[h].v_norm = bare[h].k =
+            bare[h].v = NULL;
     }
     for (int s = 0; s < WN_SCORE_COUNT; s++) {
         struct wn_policy policy = policy_of((enum wn_score)s, WN_SELECT_SAMPLE, 0.2);

@@ -15,7 +15,7 @@ static void names(void **state) {
     (void)state;
     const char *const scores[WN_SCORE_COUNT] = {
         "full", "random", "streaming", "k-norm",   "v-norm", "tova",  "snapkv", "pyramidkv",
-        "h2o",  "h2o-h",  "h2o-mean",  "exposure", "min",    "min-c", "min-h"};
+        "h2o",  "h2o-h",  "h2o-mean",  "exposure", "min",    "min-c", "min-h",  "foresight"};
     for (int s = 0; s < WN_SCORE_COUNT; s++) {
         assert_string_equal(wn_score_name((enum wn_score)s), scores[s]);
     }
@@ -28,8 +28,8 @@ static void names(void **state) {
     assert_string_equal(wn_group_name(WN_GROUP_MEAN), "mean");
     assert_string_equal(wn_group_name(WN_GROUP_MAX), "max");
     assert_string_equal(wn_group_name(WN_GROUP_WEIGHTS), "weights");
-    const char *const budgets[WN_BUDGET_COUNT] = {"head", "global", "pyramid", "adaptive",
-                                                  "adaptive-model"};
+    const char *const budgets[WN_BUDGET_COUNT] = {"head",     "global",         "pyramid",
+                                                  "adaptive", "adaptive-model", "foresight"};
     for (int b = 0; b < WN_BUDGET_COUNT; b++) {
         assert_string_equal(wn_budget_name((enum wn_budget)b), budgets[b]);
         assert_true(strlen(wn_budget_summary((enum wn_budget)b)) > 0);
@@ -78,8 +78,9 @@ static void defaults_are_valid_and_those_documented(void **state) {
         assert_int_equal(policy.window, snapkv ? 64 : s == WN_SCORE_EXPOSURE ? 32 : WN_WINDOW_ALL);
         assert_int_equal(policy.pool, snapkv ? WN_POOL_AVG : WN_POOL_NONE);
         assert_int_equal(policy.kernel, 5);
-        assert_int_equal(policy.budget,
-                         s == WN_SCORE_PYRAMIDKV ? WN_BUDGET_PYRAMID : WN_BUDGET_HEAD);
+        assert_int_equal(policy.budget, s == WN_SCORE_PYRAMIDKV   ? WN_BUDGET_PYRAMID
+                                        : s == WN_SCORE_FORESIGHT ? WN_BUDGET_FORESIGHT
+                                                                  : WN_BUDGET_HEAD);
         assert_int_equal(policy.group, WN_GROUP_MEAN);
         assert_int_equal(policy.keep.kind, WN_KEEP_SHARE);
         assert_true(policy.keep.share == 0.2);
@@ -87,6 +88,7 @@ static void defaults_are_valid_and_those_documented(void **state) {
         assert_true(policy.temperature == 1.0 && policy.mix == 1.0);
         assert_int_equal(policy.temper, WN_TEMPER_POWER);
         assert_true(policy.safeguard == 0.2 && policy.beta == 20.0);
+        assert_true(policy.eta == 1.0 && policy.head_floor == 0.1);
         assert_int_equal(policy.draws, WN_DRAWS_NEAREST);
         assert_true(policy.tau == 1.0);
         assert_false(policy.merge);
@@ -146,6 +148,10 @@ static void check_names_the_field(void **state) {
     EXPECT_REFUSED(mix, NAN);
     EXPECT_REFUSED(safeguard, -0.1);
     EXPECT_REFUSED(safeguard, 1.1);
+    EXPECT_REFUSED(eta, -0.5);
+    EXPECT_REFUSED(eta, INFINITY);
+    EXPECT_REFUSED(head_floor, -0.1);
+    EXPECT_REFUSED(head_floor, 1.1);
     EXPECT_REFUSED(beta, 0.5);
     EXPECT_REFUSED(beta, INFINITY);
     EXPECT_REFUSED(draws, WN_DRAWS_COUNT);

@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: MIT */
+/* Foresight on a real model: which queries are kept, what they see when placed anew, and what their
+ * budgets are worth. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "engine/engine.h"
+#include "fixture.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { N = 330, MAX_DIM = 256, PREFIX = 1280, SCORED = 40 };
+
+static struct wn_policy foresight(double share) {
+    struct wn_policy policy;
+    wn_policy_default(&policy, WN_SCORE_FORESIGHT);
+    policy.keep.share = share;
+    return policy;
+}
+
+static void sampled_positions_are_spread_evenly(void **state) {
+    (void)state;
+    const struct wn_sampled_queries sampled = {.n_total = 1001, .n = 32};
+    for (int64_t t = 0; t < 32; t++) {
+        const int64_t position = wn_sampled_position(&sampled, t);
+        assert_int_equal(position, 8 + t * 992 / 31);
+        assert_int_equal(wn_sampled_find(&sampled, position), t);
+        assert_int_equal(wn_sampled_find(&sampled, position + 1), t + 1);
+    }
+    assert_int_equal(wn_sampled_find(&sampled, 0), 0);
+    const struct wn_sampled_queries tiny = {.n_total = 3, .n = 3};
+    for (int64_t t = 0; t < 3; t++) {
+        assert_int_equal(wn_sampled_position(&tiny, t), t);
+    }
+    const struct wn_sampled_queries one = {.n_total = 1, .n = 1};
+    assert_int_equal(wn_sampled_position(&one, 0), 0);
+}
+
+/* Mean square attention of the placed queries, in double from what the session holds. */
+static void brute_force(const struct wn_session *session, int layer, int head, int x,
+                        const float *k, int64_t n, double *expected) {
+    const struct wn_layer_geometry *geometry = &session->engine->geometry[layer];
+    const int dim = geometry->k_dim, g = geometry->n_heads / geometry->n_kv_heads;
+    const int64_t n_queries = wn_sampled_find(&session->sampled, session->n_tokens);
+    double *p = malloc((size_t)n * sizeof *p);
+    memset(expected, 0, (size_t)n * sizeof *expected);
+    for (int64_t t = 0; t < n_queries; t++) {
+        float q[MAX_DIM];
+        const uint16_t *stored =
+            session->sampled.q[layer] + (t * geometry->n_heads + head * g + x) * (int64_t)dim;
+        for (int c = 0; c < dim; c++) {
+            q[c] = wn_f16_to_f32(stored[c]);
+        }
+        wn_rope_shift(&session->engine->ropes[layer], q,
+                      wn_foreseen_position(session, t) - wn_sampled_position(&session->sampled, t));
+        double largest = -INFINITY, total = 0.0;
+        for (int64_t i = 0; i < n; i++) {
+            p[i] = 0.0;
+            for (int c = 0; c < dim; c++) {
+                p[i] += (double)geometry->scale * (double)q[c] * (double)k[i * dim + c];
+            }
+            largest = fmax(largest, p[i]);
+        }
+        for (int64_t i = 0; i < n; i++) {
+            p[i] = exp(p[i] - largest);
+            total += p[i];
+        }
+        for (int64_t i = 0; i < n; i++) {
+            expected[i] += p[i] / total * p[i] / total / (double)n_queries;
+        }
+    }
+    free(p);
+}
+
+static void what_is_foreseen_is_attention_from_behind_the_text(void **state) {
+    const struct fixture *fixture = *state;
+    const struct wn_policy policy = foresight(0.2);
+    struct wn_session *session = fixture_session(fixture->engine, fixture, N, &policy);
+    const int layers[] = {0, 11, 29};
+    for (int l = 0; l < 3; l++) {
+        const struct wn_layer_geometry *geometry = &session->engine->geometry[layers[l]];
+        float *k = malloc((size_t)N * (size_t)geometry->k_dim * sizeof *k);
+        float *foreseen = malloc(3 * N * sizeof *foreseen);
+        double expected[N];
+        void *scratch = aligned_alloc(64, wn_foresee_scratch_bytes(session, layers[l]));
+        wn_session_read_rows(session, layers[l], 1, k, NULL);
+        wn_session_foresee(session, layers[l], 1, foreseen, scratch);
+        for (int x = 0; x < 3; x++) {
+            brute_force(session, layers[l], 1, x, k, N, expected);
+            for (int i = 0; i < N; i++) {
+                assert_true(fabs((double)foreseen[x * N + i] - expected[i]) <=
+                            2e-4 * expected[i] + 1e-12);
+            }
+        }
+        free(scratch);
+        free(foreseen);
+        free(k);
+    }
+    wn_session_free(session);
+}
+
+static double kl_after(const struct fixture *fixture, const struct wn_policy *policy) {
+    struct wn_session *session = fixture_session(fixture->engine, fixture, PREFIX, policy);
+    struct wn_session *full = fixture_session(fixture->engine, fixture, PREFIX, NULL);
+    struct wn_compress_report report;
+    assert_int_equal(wn_session_compress(session, policy, &report, NULL), WN_OK);
+    assert_true(fabs((double)report.n_after / (double)report.n_before - 0.1) < 0.0005);
+    double kl = 0.0;
+    for (int i = 0; i < SCORED; i++) {
+        fixture_feed(session, fixture->text.id + PREFIX + i, 1);
+        fixture_feed(full, fixture->text.id + PREFIX + i, 1);
+        kl += fixture_kl(fixture, full, session) / SCORED;
+    }
+    wn_session_free(session);
+    wn_session_free(full);
+    return kl;
+}
+
+static void foresight_stays_closer_than_equal_budgets(void **state) {
+    const struct fixture *fixture = *state;
+    const struct wn_policy policy = foresight(0.1);
+    struct wn_policy equal;
+    wn_policy_default(&equal, WN_SCORE_H2O_MEAN);
+    equal.keep.share = 0.1;
+    const double foreseen = kl_after(fixture, &policy), even = kl_after(fixture, &equal);
+    print_message("KL %.4f nat, with equal budgets %.4f\n", foreseen, even);
+    assert_true(foreseen < 0.75 * even);
+}
+
+static void tiny_prompts_and_forks(void **state) {
+    const struct fixture *fixture = *state;
+    const int lengths[] = {1, 2, 3, 9, 40, 299, 301};
+    for (int l = 0; l < 7; l++) {
+        const struct wn_policy policy = foresight(0.1);
+        struct wn_session *session = fixture_session(fixture->engine, fixture, lengths[l], &policy);
+        struct wn_session *fork = NULL;
+        struct wn_compress_report report, again;
+        assert_int_equal(wn_session_fork(session, &fork, NULL), WN_OK);
+        assert_int_equal(wn_session_compress(session, &policy, &report, NULL), WN_OK);
+        assert_int_equal(wn_session_compress(fork, &policy, &again, NULL), WN_OK);
+        assert_int_equal(report.n_after, again.n_after);
+        assert_true(report.min_kept >= 1);
+        fixture_feed(session, fixture->text.id + lengths[l], 1);
+        fixture_feed(fork, fixture->text.id + lengths[l], 1);
+        assert_memory_equal(wn_session_logits(session), wn_session_logits(fork),
+                            (size_t)fixture->n_vocab * sizeof(float));
+        struct wn_session_usage usage;
+        wn_session_usage(session, &usage);
+        assert_int_equal(usage.observe_bytes, 0);
+        wn_session_free(session);
+        wn_session_free(fork);
+    }
+}
+
+static void late_announcements_are_refused(void **state) {
+    const struct fixture *fixture = *state;
+    const struct wn_policy policy = foresight(0.2);
+    struct wn_error err = {0};
+    struct wn_session *session = fixture_session(fixture->engine, fixture, 20, NULL);
+    assert_int_equal(wn_session_observe(session, &policy, 100, &err), WN_E_STATE);
+    assert_non_null(strstr(err.message, "before the first token"));
+    assert_int_equal(wn_session_compress(session, &policy, NULL, &err), WN_E_STATE);
+    wn_session_free(session);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sampled_positions_are_spread_evenly),
+        cmocka_unit_test(what_is_foreseen_is_attention_from_behind_the_text),
+        cmocka_unit_test(foresight_stays_closer_than_equal_budgets),
+        cmocka_unit_test(tiny_prompts_and_forks),
+        cmocka_unit_test(late_announcements_are_refused),
+    };
+    return cmocka_run_group_tests(tests, fixture_open, fixture_close);
+}
