@@ -148,8 +148,7 @@ struct wn_gathered {
     int64_t *entry_bytes;      /* [n_heads] */
     float **log_weight;        /* [n_heads], only of a session compressed before */
     int32_t **position;        /* [n_heads], likewise */
-    void **scratch;            /* [n_threads], only for windows */
-    void **foresee_scratch;    /* [n_threads], only for foreseen queries */
+    void **scratch;            /* [n_threads], for windows and foreseen queries */
     struct wn_head_reader reader;
 };
 

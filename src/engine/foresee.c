@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/engine.h"
 #include "engine/gain.h"
+#include "engine/scratch.h"
 
 enum {
     /* The first positions, whose queries see almost nothing. */
@@ -125,51 +125,8 @@ int64_t wn_sampled_bytes(const struct wn_session *session) {
 
 /* ---- attending with them ---- */
 
-struct foresee_scratch {
-    float *q, *m, *l, *lse, *weight, *acc, *log_weight;
-    void *kernel;
-};
-
-static size_t carve(size_t *offset, size_t bytes) {
-    const size_t at = *offset;
-    *offset = (at + bytes + 63) / 64 * 64;
-    return at;
-}
-
-static size_t lay_out(const struct wn_session *session, int layer, char *base,
-                      struct foresee_scratch *out) {
-    const struct wn_layer_geometry *geometry = &session->engine->geometry[layer];
-    const struct wn_page_layout *layout = &wn_store_shape(session->store, layer)->layout;
-    const size_t rows = BLOCK_QUERIES * (size_t)(geometry->n_heads / geometry->n_kv_heads);
-    int64_t n_entries = 0;
-    for (int head = 0; head < geometry->n_kv_heads; head++)
-        if (n_entries < wn_store_length(session->store, layer, head))
-            n_entries = wn_store_length(session->store, layer, head);
-    size_t end = 0;
-    const size_t q = carve(&end, rows * (size_t)geometry->k_dim * sizeof(float));
-    const size_t m = carve(&end, rows * sizeof(float));
-    const size_t l = carve(&end, rows * sizeof(float));
-    const size_t lse = carve(&end, rows * sizeof(float));
-    const size_t weight = carve(&end, rows * sizeof(float));
-    const size_t acc = carve(&end, rows * (size_t)geometry->v_dim * sizeof(float));
-    const size_t log_weight = carve(&end, (size_t)n_entries * sizeof(float));
-    const size_t kernel = carve(&end, session->engine->kernels->scratch_bytes(layout, (int)rows));
-    if (base != NULL)
-        *out = (struct foresee_scratch){
-            .q = (float *)(base + q),
-            .m = (float *)(base + m),
-            .l = (float *)(base + l),
-            .lse = (float *)(base + lse),
-            .weight = (float *)(base + weight),
-            .acc = (float *)(base + acc),
-            .log_weight = (float *)(base + log_weight),
-            .kernel = base + kernel,
-        };
-    return end;
-}
-
 size_t wn_foresee_scratch_bytes(const struct wn_session *session, int layer) {
-    return lay_out(session, layer, NULL, NULL);
+    return wn_query_scratch_lay_out(session, layer, BLOCK_QUERIES, NULL, NULL);
 }
 
 int64_t wn_foreseen_position(const struct wn_session *session, int64_t t) {
@@ -180,7 +137,7 @@ int64_t wn_foreseen_position(const struct wn_session *session, int64_t t) {
 
 /* Queries [first, first + n) of a head's group behind the text, scaled, head-major. */
 static void pack_queries(const struct wn_session *session, int layer, int head, int64_t first,
-                         int n, struct foresee_scratch *s) {
+                         int n, struct wn_query_scratch *s) {
     const struct wn_layer_geometry *geometry = &session->engine->geometry[layer];
     const struct wn_sampled_queries *sampled = &session->sampled;
     const int g = geometry->n_heads / geometry->n_kv_heads, dim = geometry->k_dim;
@@ -204,7 +161,7 @@ static void pack_queries(const struct wn_session *session, int layer, int head, 
 
 /* exp(2 s - 2 lse) is the square of a probability: twice the query does it, with twice the softcap
  * and, for b, which is added once, a factor exp(b) in the end. */
-static void double_rows(struct foresee_scratch *s, int n_rows, int dim, float weight) {
+static void double_rows(struct wn_query_scratch *s, int n_rows, int dim, float weight) {
     for (int r = 0; r < n_rows; r++) {
         s->lse[r] = 2.0f * (s->m[r] + logf(s->l[r]));
         s->weight[r] = weight;
@@ -221,8 +178,8 @@ void wn_session_foresee(const struct wn_session *session, int layer, int head, f
     const int g = geometry->n_heads / geometry->n_kv_heads;
     const int64_t n_queries = wn_sampled_find(&session->sampled, session->n_tokens);
     const struct wn_kv kv = wn_store_kv(session->store, layer, head);
-    struct foresee_scratch s;
-    lay_out(session, layer, memory, &s);
+    struct wn_query_scratch s;
+    wn_query_scratch_lay_out(session, layer, BLOCK_QUERIES, memory, &s);
     memset(foreseen, 0, (size_t)g * (size_t)n_entries * sizeof(float));
     for (int64_t first = 0; first < n_queries; first += BLOCK_QUERIES) {
         const int n = n_queries - first < BLOCK_QUERIES ? (int)(n_queries - first) : BLOCK_QUERIES;

@@ -16,7 +16,6 @@ void wn_gathered_free(struct wn_gathered *all) {
     free_arrays(all->log_weight, all->n_heads);
     free_arrays(all->position, all->n_heads);
     free_arrays(all->scratch, all->session != NULL ? all->session->engine->n_threads : 0);
-    free_arrays(all->foresee_scratch, all->session != NULL ? all->session->engine->n_threads : 0);
     free(all->view);
     free(all->entry_bytes);
     *all = (struct wn_gathered){0};
@@ -53,7 +52,7 @@ static bool read_head(void *user, int i_head, int thread, const struct wn_head_a
         wn_session_observed(session, wn_session_observer(session, all->policy), layer, head,
                             view->n_entries, arrays->observed);
     if (arrays->foreseen != NULL)
-        wn_session_foresee(session, layer, head, arrays->foreseen, all->foresee_scratch[thread]);
+        wn_session_foresee(session, layer, head, arrays->foreseen, all->scratch[thread]);
     if (arrays->k_norm != NULL || arrays->v_norm != NULL) {
         const struct wn_kv kv = wn_store_kv(session->store, layer, head);
         session->engine->kernels->row_norms(&kv, 0, view->n_entries, arrays->k_norm,
@@ -80,28 +79,23 @@ static bool copy_entries(struct wn_gathered *all, int i) {
     return true;
 }
 
+/* Enough for a window and for foreseen queries, which follow one another on a thread. */
 static bool make_scratch(struct wn_gathered *all) {
+    const bool window = wn_policy_observe(all->policy) == WN_OBSERVE_WINDOW;
+    const bool foresees = wn_policy_foresees(all->policy);
+    if (!window && !foresees)
+        return true;
     size_t scratch_bytes = 64;
     for (int layer = 0; layer < all->session->engine->n_layers; layer++) {
-        const size_t bytes = wn_window_scratch_bytes(all->session, all->policy, layer);
+        const size_t for_window =
+            window ? wn_window_scratch_bytes(all->session, all->policy, layer) : 0;
+        const size_t for_foresight = foresees ? wn_foresee_scratch_bytes(all->session, layer) : 0;
+        const size_t bytes = for_window > for_foresight ? for_window : for_foresight;
         if (scratch_bytes < bytes)
             scratch_bytes = bytes;
     }
     for (int t = 0; t < all->session->engine->n_threads; t++)
         if ((all->scratch[t] = aligned_alloc(64, scratch_bytes)) == NULL)
-            return false;
-    return true;
-}
-
-static bool make_foresee_scratch(struct wn_gathered *all) {
-    size_t scratch_bytes = 64;
-    for (int layer = 0; layer < all->session->engine->n_layers; layer++) {
-        const size_t bytes = wn_foresee_scratch_bytes(all->session, layer);
-        if (scratch_bytes < bytes)
-            scratch_bytes = bytes;
-    }
-    for (int t = 0; t < all->session->engine->n_threads; t++)
-        if ((all->foresee_scratch[t] = aligned_alloc(64, scratch_bytes)) == NULL)
             return false;
     return true;
 }
@@ -117,9 +111,8 @@ static bool gather(struct wn_gathered *all) {
     all->log_weight = calloc(n_heads, sizeof *all->log_weight);
     all->position = calloc(n_heads, sizeof *all->position);
     all->scratch = calloc((size_t)engine->n_threads, sizeof *all->scratch);
-    all->foresee_scratch = calloc((size_t)engine->n_threads, sizeof *all->foresee_scratch);
     if (all->view == NULL || all->entry_bytes == NULL || all->log_weight == NULL ||
-        all->position == NULL || all->scratch == NULL || all->foresee_scratch == NULL)
+        all->position == NULL || all->scratch == NULL)
         return false;
     int i = 0;
     for (int layer = 0; layer < engine->n_layers; layer++) {
@@ -143,9 +136,7 @@ static bool gather(struct wn_gathered *all) {
         }
     }
     all->reader = (struct wn_head_reader){.read = read_head, .user = all};
-    if (wn_policy_foresees(all->policy) && !make_foresee_scratch(all))
-        return false;
-    return wn_policy_observe(all->policy) != WN_OBSERVE_WINDOW || make_scratch(all);
+    return make_scratch(all);
 }
 
 static wn_status check_observed(const struct wn_session *session, const struct wn_policy *policy,

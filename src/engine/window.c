@@ -4,65 +4,19 @@
 #include <string.h>
 
 #include "core/head.h"
-#include "engine/engine.h"
+#include "engine/scratch.h"
 
 /* Queries of one query head attended with at once: scratch does not grow with the window. */
 enum { BLOCK_TOKENS = 128 };
 
-/* Scratch of wn_session_observe_window, carved from one block. */
-struct window_scratch {
-    float *q, *m, *l, *lse, *weight, *acc;
-    int64_t *row_end;
-    int32_t *position;
-    void *kernel;
-};
-
-static size_t carve(size_t *offset, size_t bytes) {
-    const size_t at = *offset;
-    *offset = (at + bytes + 63) / 64 * 64;
-    return at;
-}
-
-/* Lays the scratch out from base (NULL: only counts) and returns its bytes. */
-static size_t lay_out(const struct wn_session *session, const struct wn_policy *policy, int layer,
-                      char *base, struct window_scratch *out) {
-    const struct wn_layer_geometry *geometry = &session->engine->geometry[layer];
-    const struct wn_page_layout *layout = &wn_store_shape(session->store, layer)->layout;
+static int block_tokens(const struct wn_policy *policy) {
     const int window = wn_policy_window(policy);
-    const size_t rows = (size_t)(window < BLOCK_TOKENS ? window : BLOCK_TOKENS) *
-                        (size_t)(geometry->n_heads / geometry->n_kv_heads);
-    int64_t n_entries = 0;
-    for (int head = 0; head < geometry->n_kv_heads; head++)
-        if (n_entries < wn_store_length(session->store, layer, head))
-            n_entries = wn_store_length(session->store, layer, head);
-    size_t end = 0;
-    const size_t q = carve(&end, rows * (size_t)geometry->k_dim * sizeof(float));
-    const size_t m = carve(&end, rows * sizeof(float));
-    const size_t l = carve(&end, rows * sizeof(float));
-    const size_t lse = carve(&end, rows * sizeof(float));
-    const size_t weight = carve(&end, rows * sizeof(float));
-    const size_t acc = carve(&end, rows * (size_t)geometry->v_dim * sizeof(float));
-    const size_t row_end = carve(&end, rows * sizeof(int64_t));
-    const size_t position = carve(&end, (size_t)n_entries * sizeof(int32_t));
-    const size_t kernel = carve(&end, session->engine->kernels->scratch_bytes(layout, (int)rows));
-    if (base != NULL)
-        *out = (struct window_scratch){
-            .q = (float *)(base + q),
-            .m = (float *)(base + m),
-            .l = (float *)(base + l),
-            .lse = (float *)(base + lse),
-            .weight = (float *)(base + weight),
-            .acc = (float *)(base + acc),
-            .row_end = (int64_t *)(base + row_end),
-            .position = (int32_t *)(base + position),
-            .kernel = base + kernel,
-        };
-    return end;
+    return window < BLOCK_TOKENS ? window : BLOCK_TOKENS;
 }
 
 size_t wn_window_scratch_bytes(const struct wn_session *session, const struct wn_policy *policy,
                                int layer) {
-    return lay_out(session, policy, layer, NULL, NULL);
+    return wn_query_scratch_lay_out(session, layer, block_tokens(policy), NULL, NULL);
 }
 
 const float *wn_session_query(const struct wn_session *session, int layer, int head,
@@ -78,7 +32,7 @@ const float *wn_session_query(const struct wn_session *session, int layer, int h
  * each sees and what it weighs. */
 static void pack_block(const struct wn_session *session, const struct wn_policy *policy, int layer,
                        int head, int64_t first, int n_tokens, double harmonic,
-                       struct window_scratch *s) {
+                       struct wn_query_scratch *s) {
     const struct wn_layer_geometry *geometry = &session->engine->geometry[layer];
     const struct wn_head_view entries = {.n_entries = wn_store_length(session->store, layer, head),
                                          .position = s->position};
@@ -106,8 +60,8 @@ void wn_session_observe_window(const struct wn_session *session, const struct wn
     int64_t window = wn_policy_window(policy);
     if (window > session->n_tokens)
         window = session->n_tokens;
-    struct window_scratch s;
-    lay_out(session, policy, layer, memory, &s);
+    struct wn_query_scratch s;
+    wn_query_scratch_lay_out(session, layer, block_tokens(policy), memory, &s);
     wn_store_positions(session->store, layer, head, 0, n_entries, s.position);
     memset(observed, 0, (size_t)g * (size_t)n_entries * sizeof(float));
     const struct wn_kv kv = wn_store_kv(session->store, layer, head);
