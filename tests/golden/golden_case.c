@@ -11,9 +11,7 @@
 #include <math.h>
 #include <stdio.h>
 
-static struct golden_case case_open(const char *name) {
-    char base[1024];
-    snprintf(base, sizeof base, "%s/golden/data/%s", WN_TEST_DATA, name);
+struct golden_case golden_case_open(const char *base) {
     struct golden_case c = {.golden = golden_open(base)};
     c.n = (int64_t)golden_meta(c.golden, "n");
     c.d = (int)golden_meta(c.golden, "d");
@@ -25,6 +23,9 @@ static struct golden_case case_open(const char *name) {
     c.q = golden_array(c.golden, "f32", c.n_group * c.n * c.d, "q");
     c.k = golden_array(c.golden, "f32", c.n * c.d, "k");
     c.v = golden_array(c.golden, "f32", c.n * c.d, "v");
+    c.k_dec = golden_array(c.golden, "f32", c.n_dec * c.d, "k_dec");
+    c.v_dec = golden_array(c.golden, "f32", c.n_dec * c.d, "v_dec");
+    c.q_dec = golden_array(c.golden, "f32", c.n_group * c.d, "q_dec");
     c.k_norm = golden_array(c.golden, "f64", c.n, "k_norm");
     c.v_norm = golden_array(c.golden, "f64", c.n, "v_norm");
     return c;
@@ -33,7 +34,9 @@ static struct golden_case case_open(const char *name) {
 void golden_for_each_case(void (*check)(const struct golden_case *)) {
     const char *const names[] = {"c0_n64_d16_g1", "c1_n96_d32_g3"};
     for (int i = 0; i < 2; i++) {
-        const struct golden_case c = case_open(names[i]);
+        char base[1024];
+        snprintf(base, sizeof base, "%s/golden/data/%s", WN_TEST_DATA, names[i]);
+        const struct golden_case c = golden_case_open(base);
         check(&c);
         golden_close(c.golden);
     }

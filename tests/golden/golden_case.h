@@ -14,8 +14,12 @@ struct golden_case {
     int d, n_group, n_dec;
     double scale;
     const float *q, *k, *v;
+    const float *k_dec, *v_dec, *q_dec; /* entries after the eviction, and a query over all */
     const double *k_norm, *v_norm;
 };
+
+/* Opens a case by its path without ending; close its `golden`. */
+struct golden_case golden_case_open(const char *base);
 
 /* Calls check on each case that comes with the tests. */
 void golden_for_each_case(void (*check)(const struct golden_case *));

@@ -12,8 +12,7 @@
 
 #include <cmocka.h>
 
-#include "golden_file.h"
-#include "winnow_core.h"
+#include "golden_case.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -21,44 +20,6 @@
 #include <string.h>
 
 enum { MAX_N = 200, MAX_KEPT = 100, MAX_DEC = 8, MAX_D = 64 };
-
-struct golden_case {
-    struct golden *golden;
-    int64_t n;
-    int d, n_group, n_dec;
-    double scale;
-    const float *k, *v, *k_dec, *v_dec, *q_dec;
-};
-
-static struct golden_case case_open(const char *base) {
-    struct golden_case c = {.golden = golden_open(base)};
-    c.n = (int64_t)golden_meta(c.golden, "n");
-    c.d = (int)golden_meta(c.golden, "d");
-    c.n_group = (int)golden_meta(c.golden, "G");
-    c.n_dec = (int)golden_meta(c.golden, "ndec");
-    c.scale = golden_meta(c.golden, "scale");
-    assert_int_equal(golden_meta(c.golden, "Hkv"), 1);
-    assert_true(c.n <= MAX_N && c.d <= MAX_D && c.n_dec <= MAX_DEC);
-    c.k = golden_array(c.golden, "f32", c.n * c.d, "k");
-    c.v = golden_array(c.golden, "f32", c.n * c.d, "v");
-    c.k_dec = golden_array(c.golden, "f32", c.n_dec * c.d, "k_dec");
-    c.v_dec = golden_array(c.golden, "f32", c.n_dec * c.d, "v_dec");
-    c.q_dec = golden_array(c.golden, "f32", c.n_group * c.d, "q_dec");
-    return c;
-}
-
-static void assert_close(const double *x, const double *expected, int64_t n, double tolerance,
-                         const char *what) {
-    double largest = 0.0;
-    for (int64_t i = 0; i < n; i++) {
-        largest = fmax(largest, fabs(expected[i]));
-    }
-    for (int64_t i = 0; i < n; i++) {
-        if (!(fabs(x[i] - expected[i]) <= tolerance * largest)) {
-            fail_msg("%s[%d]: %.17g, expected %.17g", what, (int)i, x[i], expected[i]);
-        }
-    }
-}
 
 /* ---- what merging makes of one case ---- */
 
@@ -128,7 +89,7 @@ static void check_output(const struct golden_case *c, const struct merged *m, co
         double out[MAX_D];
         wn_attend_one(c->q_dec + g * c->d, k_all, v_all, log_weight, n_kept + c->n_dec, c->d, c->d,
                       c->scale, out);
-        assert_close(out, expected + g * c->d, c->d, 1e-6, kind);
+        golden_assert_close(out, expected + g * c->d, c->d, 1e-6, kind);
     }
 }
 
@@ -158,7 +119,8 @@ static void check_merge(const struct golden_case *c, int budget, double threshol
 }
 
 static void check_file(const char *base, const int budgets[2]) {
-    const struct golden_case c = case_open(base);
+    const struct golden_case c = golden_case_open(base);
+    assert_true(c.n <= MAX_N && c.d <= MAX_D && c.n_dec <= MAX_DEC);
     for (int b = 0; b < 2; b++) {
         check_merge(&c, budgets[b], 0.9);
         check_merge(&c, budgets[b], 0.6);
