@@ -120,6 +120,25 @@ wn_status wn_fidelity_measure(struct wn_fidelity *fidelity, const struct wn_poli
     return WN_OK;
 }
 
+wn_status wn_fidelity_sweep(struct wn_fidelity *fidelity, const struct wn_policy *policy,
+                            const double *shares, int n_shares, int n_seeds, double *kl_mean,
+                            struct wn_error *err) {
+    for (int s = 0; s < n_shares; s++) {
+        for (int seed = 0; seed < n_seeds; seed++) {
+            struct wn_policy varied = *policy;
+            struct wn_fidelity_result result;
+            varied.keep = (struct wn_keep){.kind = WN_KEEP_SHARE, .share = shares[s]};
+            varied.seed = (uint64_t)seed;
+            const wn_status status = wn_fidelity_measure(fidelity, &varied, &result, err);
+            if (status != WN_OK) {
+                return status;
+            }
+            kl_mean[s] += result.kl_mean / n_seeds;
+        }
+    }
+    return WN_OK;
+}
+
 const float *wn_fidelity_full_logits(const struct wn_fidelity *fidelity, int64_t i) {
     return fidelity->full + (size_t)i * (size_t)fidelity->n_vocab;
 }

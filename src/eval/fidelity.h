@@ -31,6 +31,10 @@ void wn_fidelity_free(struct wn_fidelity *fidelity);
 /* Compresses a fork by the policy (any seed and budget of an announced score) and compares. */
 wn_status wn_fidelity_measure(struct wn_fidelity *fidelity, const struct wn_policy *policy,
                               struct wn_fidelity_result *out, struct wn_error *err);
+/* Adds to kl_mean [n_shares] the policy's KL at each kept share, its mean over n_seeds seeds from 0. */
+wn_status wn_fidelity_sweep(struct wn_fidelity *fidelity, const struct wn_policy *policy,
+                            const double *shares, int n_shares, int n_seeds, double *kl_mean,
+                            struct wn_error *err);
 /* The full cache's logits of scored token i, float [n_vocab]. */
 const float *wn_fidelity_full_logits(const struct wn_fidelity *fidelity, int64_t i);
 

@@ -56,19 +56,8 @@ static wn_status measure_method(struct wn_fidelity *fidelity, struct method *met
                                 struct wn_error *err) {
     const bool random =
         method->policy.select == WN_SELECT_SAMPLE || method->policy.score == WN_SCORE_RANDOM;
-    const int n_seeds = random ? N_SEEDS : 1;
-    wn_status status = WN_OK;
-    for (int s = 0; s < N_SHARES; s++) {
-        for (int seed = 0; seed < n_seeds && status == WN_OK; seed++) {
-            struct wn_policy policy = method->policy;
-            struct wn_fidelity_result result = {0};
-            policy.keep = (struct wn_keep){.kind = WN_KEEP_SHARE, .share = shares[s]};
-            policy.seed = (uint64_t)seed;
-            status = wn_fidelity_measure(fidelity, &policy, &result, err);
-            method->kl[s] += result.kl_mean / n_seeds / N_TEXTS;
-        }
-    }
-    return status;
+    return wn_fidelity_sweep(fidelity, &method->policy, shares, N_SHARES, random ? N_SEEDS : 1,
+                             method->kl, err);
 }
 
 wn_status wn_target_methods(struct wn_targets *targets, struct wn_error *err) {
@@ -93,7 +82,7 @@ wn_status wn_target_methods(struct wn_targets *targets, struct wn_error *err) {
         for (int s = 0; s < N_SHARES; s++) {
             char name[80];
             snprintf(name, sizeof name, "methods_%s_keep%.0f", methods[m].name, shares[s] * 100);
-            wn_targets_add(targets, name, methods[m].kl[s], WN_TARGET_NONE, 0.0,
+            wn_targets_add(targets, name, methods[m].kl[s] / N_TEXTS, WN_TARGET_NONE, 0.0,
                            "mean KL(full || compressed) in nat, %d texts, %d tokens each", N_TEXTS,
                            SCORED);
         }

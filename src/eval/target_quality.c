@@ -54,19 +54,9 @@ static wn_status tally_text(struct wn_targets *targets, const int32_t *tokens, i
     struct wn_fidelity *fidelity = NULL;
     wn_status status = wn_fidelity_create(targets->engine, targets->n_vocab, tokens, n_prefix,
                                           n_scored, policies, n_tallies, &fidelity, err);
-    for (int i = 0; i < n_tallies; i++) {
-        for (int s = 0; s < N_SHARES; s++) {
-            for (int seed = 0; status == WN_OK && seed < tallies[i].n_seeds; seed++) {
-                struct wn_policy policy = tallies[i].policy;
-                struct wn_fidelity_result result;
-                policy.keep = (struct wn_keep){.kind = WN_KEEP_SHARE, .share = shares[s]};
-                policy.seed = (uint64_t)seed;
-                status = wn_fidelity_measure(fidelity, &policy, &result, err);
-                if (status == WN_OK) {
-                    tallies[i].kl[s] += result.kl_mean / tallies[i].n_seeds;
-                }
-            }
-        }
+    for (int i = 0; i < n_tallies && status == WN_OK; i++) {
+        status = wn_fidelity_sweep(fidelity, &tallies[i].policy, shares, N_SHARES,
+                                   tallies[i].n_seeds, tallies[i].kl, err);
     }
     wn_fidelity_free(fidelity);
     return status;
