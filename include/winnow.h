@@ -123,6 +123,70 @@ void wn_engine_info(const struct wn_engine *engine, struct wn_engine_info *out);
 /* Gives freed memory back to the system; wn_session_compress does it by itself. */
 void wn_engine_trim(struct wn_engine *engine);
 
+/* ---- calibration ---- */
+
+enum {
+    WN_CALIBRATION_N_KEEP = 5,      /* shares of the entries at which a model is measured */
+    WN_CALIBRATION_MIN_TOKENS = 256 /* of each text */
+};
+
+/*
+ * What is measured of a model once: how the budget of WN_BUDGET_STATIC is divided among its heads,
+ * and what a unit of each query head's output is worth. Arrays stand layer after layer; free with
+ * wn_calibration_free (zeroed struct allowed).
+ */
+struct wn_calibration {
+    int n_layers, n_texts;
+    int64_t n_tokens;                   /* of all texts */
+    double keep[WN_CALIBRATION_N_KEEP]; /* ascending, in (0, 1) */
+    int *n_kv_heads, *n_heads;          /* [n_layers] KV heads and query heads of each layer */
+    float *rho;                         /* [n_layers] root mean square of the residual stream that
+                                           enters the layer, > 0 */
+    float *gain;                        /* [query heads] what a unit of output is worth, >= 0 */
+    float *share; /* [KV heads][WN_CALIBRATION_N_KEEP] entries kept of a head over the mean of all
+                     heads, >= 0 */
+};
+
+struct wn_calibrate_options {
+    /* Tokens read and repeated of all that will be. Polled many times, as that of a feed; false
+     * stops with WN_E_ABORTED. NULL: none. */
+    bool (*on_progress)(void *user, int64_t n_done, int64_t n_total);
+    void *user;
+};
+
+/*
+ * Measures a model on texts, each a prompt as wn_model_chat_document makes it: each is read,
+ * rehearsed (wn_session_rehearse), and budgets are made for WN_BUDGET_REHEARSAL, whose shares are
+ * averaged over the texts. Sessions of the engine are not touched, and texts may be longer than its
+ * n_ctx. options may be NULL. About two prefills of all texts.
+ * WN_E_ARG: no text, or one below WN_CALIBRATION_MIN_TOKENS; WN_E_MODEL, with the reason, where
+ * foresight or rehearsal is impossible; WN_E_ABORTED, WN_E_MEMORY, WN_E_BACKEND, WN_E_IO.
+ */
+wn_status wn_calibrate(struct wn_engine *engine, const struct wn_tokens *texts, int n_texts,
+                       const struct wn_calibrate_options *options, struct wn_calibration *out,
+                       struct wn_error *err);
+void wn_calibration_free(struct wn_calibration *calibration);
+/* WN_E_ARG, with the reason, for numbers outside the ranges above or an array that is NULL. */
+wn_status wn_calibration_check(const struct wn_calibration *calibration, struct wn_error *err);
+/* Index of a layer's first KV head in `share`, and of its first query head in `gain`. */
+int wn_calibration_first_kv_head(const struct wn_calibration *calibration, int layer);
+int wn_calibration_first_head(const struct wn_calibration *calibration, int layer);
+/*
+ * share double [KV heads] out, at a share `keep` of the entries: linear between the shares measured,
+ * towards 1 for all heads where everything is kept, and below the first as there; normalised to mean
+ * 1 (all 1 where the heads have none).
+ */
+void wn_calibration_shares(const struct wn_calibration *calibration, double keep, double *share);
+
+/*
+ * Copies a calibration into the engine: budgets WN_BUDGET_STATIC are then possible, and gains come
+ * from it. NULL takes it away. WN_E_ARG when its numbers are out of range or its layers and heads
+ * are not the model's, WN_E_MEMORY: the engine keeps what it had.
+ */
+wn_status wn_engine_set_calibration(struct wn_engine *engine,
+                                    const struct wn_calibration *calibration, struct wn_error *err);
+bool wn_engine_calibrated(const struct wn_engine *engine);
+
 /* ---- session ---- */
 
 wn_status wn_session_create(struct wn_engine *engine, struct wn_session **out,
@@ -139,6 +203,7 @@ void wn_session_free(struct wn_session *session);
  * by one prefill. A policy that uses all queries, or foresight, must be announced before the first
  * token; one with a window before its last `window` tokens. So a session can be compressed again by
  * policies with a window (any score that looks at attention can have one), and not by the others.
+ * WN_BUDGET_STATIC needs an engine that has a calibration (WN_E_STATE).
  * n_total may be an upper estimate: it only anchors the harmonic prior of min-h and spaces the
  * queries of foresight. WN_E_STATE when called too late, or again with another n_total once tokens
  * were fed; WN_E_MODEL when foresight cannot place the model's queries anew.
@@ -180,6 +245,22 @@ int64_t wn_session_n_tokens(const struct wn_session *session);
  * (may be NULL with capacity 0) and returns how many there are; 0 for a head that does not exist. */
 int64_t wn_session_positions(const struct wn_session *session, int layer, int head,
                              int32_t *position, int64_t capacity);
+
+/*
+ * Rehearses the text: the model is asked to repeat `tokens` [n], those of the session's text or a
+ * part of it (control tokens among them are left out), and reads them as its own answer, chunk after
+ * chunk. What its queries then look at is collected for policies that rehearse
+ * (wn_policy_rehearses), and tells what a question not yet known may need. Costs about as much as
+ * feeding the text did; the session holds the same tokens afterwards. To be called after the text
+ * was fed and before it is compressed; a second call begins anew. options: on_progress alone is
+ * used, with the tokens repeated; may be NULL.
+ * WN_E_CONTEXT when fewer than some 60 tokens of context are left behind the text;
+ * WN_REHEARSAL_TOKENS are the most that are used. WN_E_ARG, WN_E_MEMORY, WN_E_ABORTED, WN_E_BACKEND:
+ * nothing is collected.
+ */
+wn_status wn_session_rehearse(struct wn_session *session, const int32_t *tokens, int64_t n,
+                              const struct wn_feed_options *options, struct wn_error *err);
+enum { WN_REHEARSAL_TOKENS = 512 };
 
 struct wn_compress_report {
     int64_t n_tokens;                  /* text length */

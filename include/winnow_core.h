@@ -120,6 +120,7 @@ enum wn_score {
                            self-normalised */
     WN_SCORE_MIN_H,     /* P1 app. H eq. 35-36: harmonic prior over all queries, times ||v_i|| */
     WN_SCORE_FORESIGHT, /* root mean square attention of foreseen queries, times ||v_i|| */
+    WN_SCORE_REHEARSAL, /* half of that, half the same of queries that repeat the text */
     WN_SCORE_COUNT
 };
 
@@ -145,6 +146,8 @@ enum wn_budget {
     WN_BUDGET_ADAPTIVE,       /* the heads of a layer compete by score (Ada-KV) */
     WN_BUDGET_ADAPTIVE_MODEL, /* the heads of all layers compete by score */
     WN_BUDGET_FORESIGHT,      /* they compete by what foreseen queries will take from each entry */
+    WN_BUDGET_REHEARSAL,      /* half by that, half by what queries that repeat the text take */
+    WN_BUDGET_STATIC,         /* a fixed share for each head, measured once for the model */
     WN_BUDGET_COUNT
 };
 
@@ -177,6 +180,16 @@ enum wn_merge_part {
     WN_MERGE_KEEP, /* the kept entry's own */
     WN_MERGE_MEAN, /* the mean over the cluster, weighted by exp(b) */
     WN_MERGE_COUNT
+};
+
+/* What is fitted of the kept entries, so that reference queries get from them what they got from
+ * all: least squares, see wn_fit_factors and wn_fit_values. */
+enum wn_fit {
+    WN_FIT_NONE,
+    WN_FIT_LOG_WEIGHTS,
+    WN_FIT_VALUES,
+    WN_FIT_BOTH, /* the log-weights first */
+    WN_FIT_COUNT
 };
 
 /* Where the number of kept entries comes from. */
@@ -229,9 +242,11 @@ struct wn_policy {
     /* budget */
     struct wn_keep keep;   /* default 20 % */
     enum wn_budget budget; /* default HEAD; pyramidkv: PYRAMID */
-    double safeguard;  /* adaptive: share of the mean budget that every head keeps, [0, 1]; 0.2 */
-    double eta;        /* foresight: >= 0; above 1 favours heads of large totals; default 1 */
-    double head_floor; /* foresight: share of the mean budget that every head keeps, [0, 1]; 0.1 */
+    double safeguard; /* adaptive: share of the mean budget that every head keeps, [0, 1]; 0.2 */
+    /* foresight, rehearsal: */
+    double eta;        /* >= 0; above 1 favours heads of large totals; default 1.3 for foresight,
+                          otherwise 1 */
+    double head_floor; /* share of the mean budget that every head keeps, [0, 1]; default 0.1 */
     double beta;       /* pyramid: mean budget / smallest budget, >= 1; default 20 */
     int sink;          /* first positions kept, >= 0; WN_PROTECT_AUTO: at most 4 */
     int recent;        /* last positions kept, >= 0; WN_PROTECT_AUTO: at most 32 */
@@ -245,6 +260,9 @@ struct wn_policy {
     double merge_threshold; /* merge: cosine above which an evicted entry joins, [-1, 1]; 0.8 */
     enum wn_merge_part merge_key;   /* merge: default WN_MERGE_KEEP */
     enum wn_merge_part merge_value; /* merge: default WN_MERGE_MEAN */
+    enum wn_fit fit;                /* default: the score's own */
+    double ridge; /* fit of values: weight of staying as they are, relative to the mean diagonal of
+                     the normal matrix; > 0; default 0.1 */
 };
 
 /* Fills the defaults of a score (its own selection, sinks, window); WN_SCORE_MIN_H is the program's
@@ -265,6 +283,7 @@ const char *wn_exposure_name(enum wn_exposure exposure);
 const char *wn_temper_name(enum wn_temper temper);
 const char *wn_draws_name(enum wn_draws draws);
 const char *wn_merge_part_name(enum wn_merge_part part);
+const char *wn_fit_name(enum wn_fit fit); /* "none", "b", "v", "bv" */
 
 /* ---- observe ---- */
 
@@ -278,6 +297,10 @@ enum wn_observe {
 enum wn_observe wn_policy_observe(const struct wn_policy *policy);
 /* Whether the policy needs foreseen queries besides: the prompt's own, placed after its end. */
 bool wn_policy_foresees(const struct wn_policy *policy);
+/* Whether it fits what it keeps, for which reference queries are needed. */
+bool wn_policy_fits(const struct wn_policy *policy);
+/* Whether it needs rehearsed queries: those of the model repeating the prompt. */
+bool wn_policy_rehearses(const struct wn_policy *policy);
 /*
  * Number of last queries that WN_OBSERVE_WINDOW means: 1 for tova, min and min-c; window + 1 for
  * exposure (P2's range is inclusive); otherwise the window. 0 for the other kinds of observation.
@@ -327,16 +350,20 @@ struct wn_head_view {
     const float *log_weight; /* [n_entries]: b_i held so far; the correction adds; NULL: 0 */
     const float *observed;   /* [n_group][n_entries]: sum_j w_j A_g[j][i] */
     const float *foreseen;   /* [n_group][n_entries]: mean_j a_g[j][i]^2 over foreseen queries j */
+    const float *rehearsed;  /* [n_group][n_entries]: the same over rehearsed queries */
     const float *gain;       /* [n_group]: what a unit of a head's output is worth; NULL: 1 */
+    double share;            /* WN_BUDGET_STATIC: the head's part of the budget relative to those of
+                                the other heads, finite, >= 0; all 0: equal parts */
     const float *k_norm;     /* [n_entries]: ||k_i||_2 */
     const float *v_norm;     /* [n_entries]: ||v_i||_2 */
     const float *k;          /* [n_entries][d_k] */
     const float *v;          /* [n_entries][d_v] */
+    int64_t n_reference;     /* rows that the reader gives for a fit; 0: none, nothing is fitted */
 };
 
 /* Which arrays of its heads a policy reads. */
 struct wn_needs {
-    bool observed, foreseen, k_norm, v_norm, k, v;
+    bool observed, foreseen, rehearsed, k_norm, v_norm, k, v;
 };
 struct wn_needs wn_policy_needs(const struct wn_policy *policy);
 
@@ -366,11 +393,13 @@ wn_status wn_score_layer(const struct wn_policy *policy, const struct wn_head_vi
                          int n_heads, double *const *score, struct wn_score_stats *stats);
 
 /*
- * What foreseen queries will take from each entry of a head, B_i = sqrt(mean_g (gain_g F_gi ||v_i||)^2)
- * with F_gi = sqrt(foreseen_gi): contribution double [n_entries], comparable between heads. A value
- * that is not finite counts as 0. WN_E_ARG: foreseen or v_norm is NULL. O(G n).
+ * What queries take from each entry of a head, B_i = sqrt(mean_g (gain_g ||v_i||)^2 mean_square_gi):
+ *   mean_square float [n_group][n_entries]: the head's `foreseen` or `rehearsed`,
+ *   contribution double [n_entries] out, comparable between heads.
+ * A value that is not finite counts as 0. WN_E_ARG: mean_square or v_norm is NULL. O(G n).
  */
-wn_status wn_contribution(const struct wn_head_view *head, double *contribution);
+wn_status wn_contribution(const struct wn_head_view *head, const float *mean_square,
+                          double *contribution);
 
 /* ---- proposal ---- */
 
@@ -426,14 +455,20 @@ struct wn_head_budget {
  *   ADAPTIVE_MODEL  the same over all layers.
  *   FORESIGHT the same over all layers, by u_i = B_i T^(eta - 1), B_i from wn_contribution and T their
  *             sum over the head's entries that compete; head_floor in place of the safeguard.
+ *   REHEARSAL the same by B_i = 1/2 B^F_i / sum B^F + 1/2 B^R_i / sum B^R, foreseen and rehearsed, the
+ *             sums over all entries of the model that compete.
+ *   STATIC    in proportion to the heads' `share`: k_h = lambda share_h, but no fewer than must stay
+ *             and no more than the head has, the rest falling to the others in proportion; rounded
+ *             by largest remainder, ties to the earlier head. WN_E_ARG: a share that is negative or
+ *             not finite.
  *   GLOBAL    one number m of draws for all heads (P1 eq. 33): mean over heads of E[J(m)] is the
  *             mean of k less protected. A head's k is its protected entries plus E[J(m)], rounded
  *             so that the sum over heads is kept; top-k takes those.
- * Budgets in bytes hold for the sum over heads whatever the division; GLOBAL then weighs heads by
- * entry_bytes.
+ * Budgets in bytes hold for the sum over heads whatever the division; GLOBAL and STATIC then weigh
+ * heads by entry_bytes.
  *
- *   heads [n_heads], score double *[n_heads] from the score stage, for FORESIGHT from
- *   wn_contribution (may be NULL for HEAD and PYRAMID), entry_bytes: bytes of one entry of each head [n_heads], used by WN_KEEP_BYTES (NULL
+ *   heads [n_heads], score double *[n_heads] from the score stage, for FORESIGHT and REHEARSAL from
+ *   wn_contribution (may be NULL for HEAD, PYRAMID and STATIC), entry_bytes: bytes of one entry of each head [n_heads], used by WN_KEEP_BYTES (NULL
  *   otherwise), budget [n_heads] out.
  * WN_E_ARG, WN_E_BUDGET, WN_E_MEMORY.
  */
@@ -549,7 +584,19 @@ struct wn_plan {
 
 /* Where wn_head_reader is to write; NULL: not wanted. */
 struct wn_head_arrays {
-    float *observed, *foreseen, *k_norm, *v_norm, *k, *v; /* shapes as in wn_head_view */
+    float *observed, *foreseen, *rehearsed; /* shapes as in wn_head_view */
+    float *k_norm, *v_norm, *k, *v;
+};
+
+/*
+ * Attention of a head's n_reference reference queries, for a fit. p: over what `selection` keeps,
+ * with its keys and log-weights, divided by the denominator of exact attention over all entries.
+ */
+struct wn_reference_arrays {
+    float *p;    /* [n_reference][n_kept] */
+    float *rest; /* [n_reference] probability of entries outside the cache, for example of the
+                    rehearsal itself; 0 when there are none */
+    float *out; /* [n_reference][d_v] sum over the cache's entries of their probability and value */
 };
 
 /*
@@ -559,6 +606,9 @@ struct wn_head_arrays {
  */
 struct wn_head_reader {
     bool (*read)(void *user, int i_head, int thread, const struct wn_head_arrays *arrays);
+    /* The same for a fit; NULL when no head has reference queries. */
+    bool (*read_reference)(void *user, int i_head, int thread, const struct wn_selection *selection,
+                           const struct wn_reference_arrays *arrays);
     void *user;
 };
 

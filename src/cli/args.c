@@ -388,7 +388,9 @@ static void print_flag(const struct wn_flag *flag, FILE *out) {
     wn_print_wrapped(out, text, HELP_INDENT, n_left);
     for (int i = 0; flag->choice_summary != NULL && flag->choice(i) != NULL; i++) {
         int at = fprintf(out, "%*s%s:", HELP_INDENT + 2, "", flag->choice(i));
-        wn_print_wrapped(out, flag->choice_summary(i), HELP_INDENT + 4, at);
+        /* A name of one letter reaches the indent, where no space would come behind it. */
+        int indent = HELP_INDENT + (at > HELP_INDENT + 4 ? 4 : 3);
+        wn_print_wrapped(out, flag->choice_summary(i), indent, at);
     }
 }
 

@@ -10,8 +10,8 @@
 
 struct bench_options {
     const char *model_path, *texts, *reference;
-    struct wn_flag_texts only;
-    int64_t n_threads, n_rounds;
+    struct wn_flag_texts only, lengths;
+    int64_t n_threads, n_rounds, n_samples;
 };
 
 #define FIELD(name) .offset = offsetof(struct bench_options, name)
@@ -43,8 +43,9 @@ static const struct wn_flag flags[] = {
      .kind = WN_FLAG_TEXTS,
      FIELD(only),
      .help =
-         "Measure this group: graft, memory, decode, prefill, scoring, quality, or methods, which "
-         "has no targets and is measured only when it is named. May be given several times."},
+         "Measure this group: graft, memory, decode, prefill, scoring, quality, or one of those "
+         "measured only when they are named, methods, which has no targets, and needles. May be "
+         "given several times."},
     {.name = "rounds",
      .value = "N",
      .section = "Task",
@@ -54,6 +55,22 @@ static const struct wn_flag flags[] = {
      .max = 99,
      .preset = "5",
      .help = "Rounds of the timed comparisons; the median counts."},
+    {.name = "samples",
+     .value = "N",
+     .section = "Task",
+     .kind = WN_FLAG_INTEGER,
+     FIELD(n_samples),
+     .min = 1,
+     .max = 100,
+     .preset = "10",
+     .help = "needles: samples of each task and length."},
+    {.name = "length",
+     .value = "TOKENS",
+     .section = "Task",
+     .kind = WN_FLAG_TEXTS,
+     FIELD(lengths),
+     .help = "needles: length of the samples, 512 to 131072. May be given up to 8 times; without "
+             "it 1024, 2048 and 4096 are measured."},
     {.name = "threads",
      .short_name = "t",
      .value = "N",
@@ -140,6 +157,35 @@ static bool check_groups(const struct bench_options *options) {
     return true;
 }
 
+/* Fills the lengths of needle samples, or says what is wrong with them. */
+static wn_status read_lengths(const struct bench_options *options, struct wn_targets *targets,
+                              struct wn_error *err) {
+    static const int64_t presets[] = {1024, 2048, 4096};
+    const int n = options->lengths.n;
+    if (n == 0) {
+        memcpy(targets->lengths, presets, sizeof presets);
+        targets->n_lengths = sizeof presets / sizeof presets[0];
+        return WN_OK;
+    }
+    if (n > WN_TARGET_LENGTHS_MAX) {
+        return wn_error_set(err, WN_E_ARG, "--length is given %d times (give it at most %d times)",
+                            n, WN_TARGET_LENGTHS_MAX);
+    }
+    for (int i = 0; i < n; i++) {
+        double value;
+        if (!wn_args_number(options->lengths.text[i], false, &value) || value < 512.0 ||
+            value > 131072.0 || value != (double)(int64_t)value) {
+            return wn_error_set(err, WN_E_ARG,
+                                "--length '%.80s' is refused (not a whole number in the range; "
+                                "give 512 to 131072)",
+                                options->lengths.text[i]);
+        }
+        targets->lengths[i] = (int64_t)value;
+    }
+    targets->n_lengths = n;
+    return WN_OK;
+}
+
 static wn_status measure(const struct bench_options *options, struct wn_targets *targets,
                          struct wn_error *err) {
     int n_groups;
@@ -154,17 +200,8 @@ static wn_status measure(const struct bench_options *options, struct wn_targets 
     return status;
 }
 
-static wn_status run(const struct bench_options *options, struct printer *printer,
+static wn_status run(const struct bench_options *options, struct wn_targets *targets,
                      struct wn_error *err) {
-    struct wn_targets targets = {
-        .texts = options->texts,
-        .reference = options->reference,
-        .n_rounds = options->n_rounds,
-        .on_row = print_row,
-        .on_note = print_note,
-        .resident_bytes = wn_resident_bytes,
-        .user = printer,
-    };
     struct wn_engine_options engine_options;
     wn_engine_options_default(&engine_options);
     engine_options.n_threads = (int)options->n_threads;
@@ -172,23 +209,23 @@ static wn_status run(const struct bench_options *options, struct printer *printe
     if (path == NULL) {
         return wn_error_set(err, WN_E_ARG, "no model (give one with -m or in WINNOW_MODEL)");
     }
-    wn_status status = wn_model_open(path, &targets.model, err);
+    wn_status status = wn_model_open(path, &targets->model, err);
     if (status == WN_OK) {
-        status = wn_engine_create(targets.model, &engine_options, &targets.engine, err);
+        status = wn_engine_create(targets->model, &engine_options, &targets->engine, err);
     }
     if (status == WN_OK) {
         struct wn_model_info model;
         struct wn_engine_info engine;
-        wn_model_info(targets.model, &model);
-        wn_engine_info(targets.engine, &engine);
-        targets.n_vocab = model.n_vocab;
-        targets.n_threads = engine.n_threads;
+        wn_model_info(targets->model, &model);
+        wn_engine_info(targets->engine, &engine);
+        targets->n_vocab = model.n_vocab;
+        targets->n_threads = engine.n_threads;
         fprintf(stderr, "%s, kernels %s, %d threads\n", model.description, engine.kernels,
                 engine.n_threads);
-        status = measure(options, &targets, err);
+        status = measure(options, targets, err);
     }
-    wn_engine_free(targets.engine);
-    wn_model_free(targets.model);
+    wn_engine_free(targets->engine);
+    wn_model_free(targets->model);
     return status;
 }
 
@@ -214,7 +251,21 @@ int wn_cmd_bench(int argc, char **argv) {
         return WN_EXIT_USAGE;
     }
     struct printer printer = {0};
-    if (run(&options, &printer, &err) != WN_OK) {
+    struct wn_targets targets = {
+        .texts = options.texts,
+        .reference = options.reference,
+        .n_rounds = options.n_rounds,
+        .n_samples = options.n_samples,
+        .on_row = print_row,
+        .on_note = print_note,
+        .resident_bytes = wn_resident_bytes,
+        .user = &printer,
+    };
+    if (read_lengths(&options, &targets, &err) != WN_OK) {
+        fprintf(stderr, "winnow: %s\n", err.message);
+        return WN_EXIT_USAGE;
+    }
+    if (run(&options, &targets, &err) != WN_OK) {
         fprintf(stderr, "winnow: %s\n", err.message);
         return WN_EXIT_FAILURE;
     }

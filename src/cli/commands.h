@@ -13,6 +13,7 @@ int wn_exit_status(wn_status status);
 
 int wn_cmd_run(int argc, char **argv);
 int wn_cmd_inspect(int argc, char **argv);
+int wn_cmd_calibrate(int argc, char **argv);
 int wn_cmd_bench(int argc, char **argv);
 
 #endif

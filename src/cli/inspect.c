@@ -19,20 +19,22 @@ static wn_status prepare(struct wn_inspect *inspect, struct wn_error *err) {
     const struct wn_inspect_options *options = inspect->options;
     struct wn_reading *reading = &inspect->reading;
     wn_status status = wn_reading_open(reading, &options->question, options->question != NULL, err);
-    int64_t n_ctx = 0;
+    int64_t limit = 0, n_ctx = 0;
     if (status == WN_OK) {
-        status = wn_reading_limit(reading, 0, &n_ctx, err);
+        status = wn_reading_limit(reading, 0, &limit, err);
     }
     if (status == WN_OK) {
-        status = wn_reading_check_budget(reading, &options->policy, err);
+        n_ctx = options->reading.n_ctx == WN_N_CTX_AUTO ? reading->n_prompt_max : limit;
+        status = wn_reading_make_room(reading, limit, &n_ctx, err);
+    }
+    if (status == WN_OK) {
+        status = wn_reading_check_budget(reading, err);
     }
     if (status != WN_OK) {
         return status;
     }
-    if (options->reading.n_ctx == WN_N_CTX_AUTO) {
-        n_ctx = reading->n_prompt_max;
-    }
-    status = wn_reading_begin(reading, &options->policy, n_ctx, &inspect->session, err);
+    const struct wn_policy *fallback = options->has_fallback ? &options->fallback : NULL;
+    status = wn_reading_begin(reading, fallback, n_ctx, &inspect->session, err);
     inspect->n_queries = (int)(options->n_queries < reading->n_prompt_max ? options->n_queries
                                                                           : reading->n_prompt_max);
     return status == WN_OK ? wn_session_keep_queries(inspect->session, inspect->n_queries,
@@ -52,7 +54,7 @@ static wn_status measure(struct wn_inspect *inspect, struct wn_error *err) {
     if (status == WN_OK && wn_interrupt_raised()) {
         status = WN_E_ABORTED;
     }
-    return status == WN_OK ? wn_session_inspect(inspect->session, &inspect->options->policy,
+    return status == WN_OK ? wn_session_inspect(inspect->session, &inspect->reading.policy,
                                                 inspect->n_queries, &inspect->inspection, err)
                            : status;
 }
@@ -67,14 +69,18 @@ static void print_text(const struct wn_inspect *inspect, FILE *out) {
             reading->options->model_path);
     wn_reading_print_texts(reading, out);
     fputs("policy     ", out);
-    wn_policy_print(&inspect->options->policy, out);
+    wn_policy_print(&inspect->reading.policy, out);
     fprintf(out, "\nqueries    the last %d\n\n", inspect->n_queries);
-    wn_inspect_print_table(inspection, &inspect->options->policy, out);
+    wn_inspect_print_table(inspection, &inspect->reading.policy, out);
     fputc('\n', out);
-    wn_inspect_print_totals(inspection, &inspect->options->policy, out);
-    fprintf(out, "time       read in %s (%s), planned in %s, inspected in %s\n",
-            wn_format_seconds(reading->read_seconds, &read),
-            wn_format_rate(reading->n_read, reading->read_seconds, &rate),
+    wn_inspect_print_totals(inspection, &inspect->reading.policy, out);
+    fprintf(out, "time       read in %s (%s), ", wn_format_seconds(reading->read_seconds, &read),
+            wn_format_rate(reading->n_read, reading->read_seconds, &rate));
+    if (reading->rehearse_seconds > 0) {
+        fprintf(out, "rehearsed in %s (%s), ", wn_format_seconds(reading->rehearse_seconds, &read),
+                wn_format_rate(reading->n_rehearsed, reading->rehearse_seconds, &rate));
+    }
+    fprintf(out, "planned in %s, inspected in %s\n",
             wn_format_seconds(inspection->plan_seconds, &plan),
             wn_format_seconds(inspection->seconds, &all));
 }
@@ -96,7 +102,7 @@ static wn_status print(const struct wn_inspect *inspect, struct wn_error *err) {
 
 static void note(const struct wn_inspect *inspect) {
     const struct wn_inspection *inspection = &inspect->inspection;
-    const struct wn_policy *policy = &inspect->options->policy;
+    const struct wn_policy *policy = &inspect->reading.policy;
     bool is_all_protected =
         inspection->n_after < inspection->n_before && policy->score != WN_SCORE_STREAMING;
     for (int i = 0; i < inspection->n_heads; i++) {
@@ -105,7 +111,7 @@ static void note(const struct wn_inspect *inspect) {
     }
     int64_t n_heads = inspection->n_heads > 0 ? inspection->n_heads : 1;
     wn_reading_note(
-        &inspect->reading, policy,
+        &inspect->reading,
         wn_policy_is_flat_pyramid(policy, inspection->n_tokens, inspection->n_after / n_heads),
         is_all_protected);
 }
@@ -133,7 +139,7 @@ static wn_status plot(const struct wn_inspect *inspect, struct wn_error *err) {
             head->n_before > 0 ? (double)head->n_after / (double)head->n_before : 1;
     }
     char keep[32], title[96];
-    const struct wn_policy *policy = &inspect->options->policy;
+    const struct wn_policy *policy = &inspect->reading.policy;
     wn_keep_format(&policy->keep, keep, sizeof keep);
     snprintf(title, sizeof title, "%s, keep %s, budget %s", wn_score_name(policy->score), keep,
              wn_budget_name(policy->budget));
@@ -188,12 +194,11 @@ int wn_cmd_inspect(int argc, char **argv) {
     if (!options.reading.quiet) {
         wn_inspect_options_warn(&options, stderr);
     }
-    struct wn_inspect inspect = {.options = &options, .reading = {.options = &options.reading}};
+    struct wn_inspect inspect = {
+        .options = &options, .reading = {.options = &options.reading, .policy = options.policy}};
     wn_status status = run(&inspect, &err);
     if (status == WN_E_ABORTED) {
-        struct wn_text32 n_read;
-        fprintf(stderr, "winnow: stopped on request after reading %s tokens\n",
-                wn_format_count(inspect.reading.n_read, &n_read));
+        wn_reading_print_stopped(&inspect.reading, "", stderr);
     } else if (status != WN_OK) {
         fprintf(stderr, "winnow: %s\n",
                 err.message[0] != '\0' ? err.message : wn_status_string(status));

@@ -5,7 +5,7 @@
 
 static json_t *settings_json(struct wn_json *json, const struct wn_inspect *inspect) {
     json_t *object = json_object();
-    wn_json_put_policy(json, object, &inspect->options->policy);
+    wn_json_put_policy(json, object, &inspect->reading.policy);
     wn_json_put_integer(json, object, "queries", inspect->n_queries);
     wn_json_put_engine(json, object, &inspect->reading.engine_info);
     return object;

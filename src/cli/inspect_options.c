@@ -107,6 +107,9 @@ wn_status wn_inspect_options_parse(int argc, char **argv, struct wn_inspect_opti
     }
     status = wn_policy_flags_make(&options->policy_flags, &wn_inspect_flags, &options->given,
                                   &options->policy, err);
+    options->has_fallback =
+        status == WN_OK && wn_policy_flags_fallback(&options->policy_flags, &wn_inspect_flags,
+                                                    &options->given, &options->fallback);
     if (status == WN_OK) {
         status = check_plot(options, err);
     }

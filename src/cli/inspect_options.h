@@ -15,6 +15,8 @@ struct wn_inspect_options {
     const char *question; /* NULL: the document is the whole prompt */
     struct wn_policy_flags policy_flags;
     struct wn_policy policy; /* complete and checked */
+    bool has_fallback;       /* in its place, where the model does not suit it: */
+    struct wn_policy fallback;
     int64_t n_queries;
     const char *plot_path; /* NULL: no plot */
     enum wn_plot_format plot_format;

@@ -79,10 +79,14 @@ void wn_json_put_policy(struct wn_json *json, json_t *object, const struct wn_po
     wn_json_put_string(json, object, "budget", wn_budget_name(policy->budget));
     wn_json_put_number(json, object, "safeguard", policy->safeguard);
     wn_json_put_number(json, object, "beta", policy->beta);
+    wn_json_put_number(json, object, "eta", policy->eta);
+    wn_json_put_number(json, object, "head_floor", policy->head_floor);
     wn_json_put(json, object, "merge",
                 policy->merge ? json_real(policy->merge_threshold) : json_null());
     wn_json_put_string(json, object, "merge_key", wn_merge_part_name(policy->merge_key));
     wn_json_put_string(json, object, "merge_value", wn_merge_part_name(policy->merge_value));
+    wn_json_put_string(json, object, "fit", wn_fit_name(policy->fit));
+    wn_json_put_number(json, object, "ridge", policy->ridge);
     wn_json_put(json, object, "tau",
                 isinf(policy->tau) ? json_string("inf") : json_real(policy->tau));
     put_protect(json, object, "sink", policy->sink);
@@ -140,6 +144,8 @@ json_t *wn_json_prompt(struct wn_json *json, const struct wn_reading *reading) {
     wn_json_put_integer(json, object, "tokens_read", reading->n_read);
     wn_json_put_number(json, object, "seconds", reading->read_seconds);
     wn_json_put_rate(json, object, "tokens_per_second", reading->n_read, reading->read_seconds);
+    wn_json_put_integer(json, object, "rehearse_tokens", reading->n_rehearsed);
+    wn_json_put_number(json, object, "rehearse_seconds", reading->rehearse_seconds);
     return object;
 }
 

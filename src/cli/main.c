@@ -16,6 +16,7 @@ struct command {
 static const struct command commands[] = {
     {"run", "answers questions about a document from a compressed cache", wn_cmd_run},
     {"inspect", "shows what a compression would do, head by head", wn_cmd_inspect},
+    {"calibrate", "measures once how much of a cache each head of a model needs", wn_cmd_calibrate},
     {"bench", "measures speed, memory and quality", wn_cmd_bench},
 };
 enum { N_COMMANDS = sizeof commands / sizeof commands[0] };
@@ -24,7 +25,7 @@ static void print_help(void) {
     printf("winnow %s runs GGUF language models with a compressed KV cache.\n\n", wn_version());
     printf("usage: winnow <subcommand> [flags]\n\n");
     for (int i = 0; i < N_COMMANDS; i++) {
-        printf("  %-8s %s\n", commands[i].name, commands[i].summary);
+        printf("  %-9s %s\n", commands[i].name, commands[i].summary);
     }
     printf(
         "\n`winnow help <subcommand>` shows the flags of one, `winnow --version` the version.\n");

@@ -19,9 +19,20 @@ CHOICE(exposure_choice, wn_exposure_name, wn_exposure)
 CHOICE(temper_choice, wn_temper_name, wn_temper)
 CHOICE(draws_choice, wn_draws_name, wn_draws)
 CHOICE(merge_part_choice, wn_merge_part_name, wn_merge_part)
+CHOICE(fit_choice, wn_fit_name, wn_fit)
 
 static const char *select_choice(int idx) {
     return idx == 0 ? "auto" : wn_select_name((enum wn_select)(idx - 1));
+}
+
+static const char *fit_summary(int idx) {
+    static const char *const summary[WN_FIT_COUNT] = {
+        [WN_FIT_NONE] = "what is kept stays as it was",
+        [WN_FIT_LOG_WEIGHTS] = "how much each kept entry weighs",
+        [WN_FIT_VALUES] = "the values of the kept entries",
+        [WN_FIT_BOTH] = "both",
+    };
+    return (unsigned)idx < WN_FIT_COUNT ? summary[idx] : NULL;
 }
 
 /* ---- values with a form of their own ---- */
@@ -94,8 +105,10 @@ const struct wn_flag wn_policy_common[WN_POLICY_N_COMMON] = {
      FIELD(score),
      .choice = score_choice,
      .choice_summary = score_summary,
-     .preset = "min-h",
-     .help = "How entries are scored."},
+     .preset = "foresight",
+     .help = "How entries are scored. Where it is not given and the model does not suit foresight, "
+             "min-h is used, and a note says so. rehearsal goes through the text a second time, "
+             "and so keeps what other questions may need too."},
     {.name = "select",
      .value = "HOW",
      .section = COMMON,
@@ -112,9 +125,10 @@ const struct wn_flag wn_policy_common[WN_POLICY_N_COMMON] = {
      FIELD(budget),
      .choice = budget_choice,
      .choice_summary = budget_summary,
-     .help = "How entries are divided among heads. Default pyramid for the policy pyramidkv, head "
-             "for the others. pyramid keeps the same in every layer when its smallest budget "
-             "would not hold the protected entries."},
+     .help =
+         "How entries are divided among heads. Default foresight, rehearsal and pyramid for the "
+         "policies foresight, rehearsal and pyramidkv, head for the others. pyramid keeps the "
+         "same in every layer when its smallest budget would not hold the protected entries."},
     {.name = "merge",
      .value = "T",
      .section = COMMON,
@@ -124,6 +138,16 @@ const struct wn_flag wn_policy_common[WN_POLICY_N_COMMON] = {
      .max = 1,
      .help = "Merge an evicted entry into the kept one with the most similar key when their cosine "
              "is above T, for example 0.8. Without this flag evicted entries are dropped."},
+    {.name = "fit",
+     .value = "WHAT",
+     .section = COMMON,
+     .kind = WN_FLAG_CHOICE,
+     FIELD(fit),
+     .choice = fit_choice,
+     .choice_summary = fit_summary,
+     .help = "What of the kept entries is adjusted so that queries get from them what they got "
+             "from the whole cache. The queries are those foreseen for the text to come, and the "
+             "rehearsed ones. Default bv for the policy rehearsal, none for the others."},
     {.name = "tau",
      .value = "X",
      .section = COMMON,
@@ -133,7 +157,7 @@ const struct wn_flag wn_policy_common[WN_POLICY_N_COMMON] = {
      .max = INFINITY,
      .above_min = true,
      .preset = "1",
-     .help = "Temperature of the sampling's correction; inf turns it off."},
+     .help = "When entries are sampled: temperature of the correction for it; inf turns it off."},
     {.name = "sink",
      .value = "N",
      .section = COMMON,
@@ -155,7 +179,8 @@ const struct wn_flag wn_policy_common[WN_POLICY_N_COMMON] = {
      .automatic = "auto",
      .automatic_value = WN_PROTECT_AUTO,
      .preset = "auto",
-     .help = "Last positions of the prompt that always stay. auto: 32, fewer in tiny budgets."},
+     .help = "Last positions of the prompt that always stay. auto: 32, or 16 for foresight "
+             "and rehearsal; fewer in tiny budgets."},
     {.name = "seed",
      .value = "N",
      .section = COMMON,
@@ -188,7 +213,7 @@ const struct wn_flag wn_policy_fine[WN_POLICY_N_FINE] = {
      .automatic = "all",
      .automatic_value = WN_WINDOW_ALL,
      .help = "How many of the last queries are observed. Default 64 for snapkv and pyramidkv, 32 "
-             "for exposure, all for the others."},
+             "for exposure, all for the others that observe any."},
     {.name = "gamma",
      .value = "X",
      .section = FINE,
@@ -277,6 +302,37 @@ const struct wn_flag wn_policy_fine[WN_POLICY_N_FINE] = {
      .max = 10000,
      .preset = "20",
      .help = "The budget pyramid: how many times smaller than the mean the smallest one is."},
+    {.name = "eta",
+     .value = "X",
+     .section = FINE,
+     .kind = WN_FLAG_NUMBER,
+     FIELD(eta),
+     .min = 0,
+     .max = 10,
+     .preset = "1",
+     .help = "The budgets foresight and rehearsal: above 1, heads that matter much get more than "
+             "their share; below 1, less."},
+    {.name = "head-floor",
+     .value = "X",
+     .section = FINE,
+     .kind = WN_FLAG_NUMBER,
+     FIELD(head_floor),
+     .min = 0,
+     .max = 1,
+     .preset = "0.1",
+     .help = "The budgets foresight and rehearsal: the share of the mean budget that every head "
+             "keeps."},
+    {.name = "ridge",
+     .value = "X",
+     .section = FINE,
+     .kind = WN_FLAG_NUMBER,
+     FIELD(ridge),
+     .min = 0,
+     .max = 1000,
+     .above_min = true,
+     .preset = "0.1",
+     .help = "--fit v and bv: how strongly values are held where they were; the larger, the less "
+             "they move."},
     {.name = "merge-key",
      .value = "HOW",
      .section = FINE,
@@ -367,6 +423,12 @@ static void set_budget(const struct wn_policy_flags *flags, const struct line *l
     if (has(line, "beta")) {
         policy->beta = flags->beta;
     }
+    if (has(line, "eta")) {
+        policy->eta = flags->eta;
+    }
+    if (has(line, "head-floor")) {
+        policy->head_floor = flags->head_floor;
+    }
     if (has(line, "sink")) {
         policy->sink = (int)flags->sink;
     }
@@ -386,6 +448,16 @@ static void set_merging(const struct wn_policy_flags *flags, const struct line *
     }
     if (has(line, "merge-value")) {
         policy->merge_value = (enum wn_merge_part)flags->merge_value;
+    }
+}
+
+static void set_fit(const struct wn_policy_flags *flags, const struct line *line,
+                    struct wn_policy *policy) {
+    if (has(line, "fit")) {
+        policy->fit = (enum wn_fit)flags->fit;
+    }
+    if (has(line, "ridge")) {
+        policy->ridge = flags->ridge;
     }
 }
 
@@ -422,9 +494,21 @@ wn_status wn_policy_flags_make(const struct wn_policy_flags *flags,
     set_selection(flags, &line, policy);
     set_budget(flags, &line, policy);
     set_merging(flags, &line, policy);
+    set_fit(flags, &line, policy);
     struct wn_error why = {0};
     wn_status status = wn_policy_check(policy, &why);
     return status == WN_OK ? WN_OK : refuse(status, why.message, err);
+}
+
+bool wn_policy_flags_fallback(const struct wn_policy_flags *flags,
+                              const struct wn_flag_table *table, const struct wn_flags_given *given,
+                              struct wn_policy *fallback) {
+    const struct line line = {table, given};
+    struct wn_policy_flags others = *flags;
+    others.score = WN_SCORE_MIN_H;
+    return !has(&line, "policy") &&
+           wn_policy_flags_make(&others, table, given, fallback, NULL) == WN_OK &&
+           !wn_policy_foresees(fallback) && fallback->fit == WN_FIT_NONE;
 }
 
 /* ---- flags without effect ---- */
@@ -439,6 +523,13 @@ static bool is_exposure_without_gamma(const struct wn_policy *policy) {
 
 static bool sees_no_attention(const struct wn_policy *policy) {
     return wn_policy_observe(policy) == WN_OBSERVE_NONE;
+}
+
+/* Not what was observed, nor what is foreseen; a budget that foresees does so for itself. */
+static bool scores_no_attention(const struct wn_policy *policy) {
+    struct wn_policy alone = *policy;
+    alone.budget = WN_BUDGET_HEAD;
+    return sees_no_attention(policy) && !wn_policy_foresees(&alone);
 }
 
 static bool is_tova(const struct wn_policy *policy) {
@@ -471,6 +562,14 @@ static bool is_not_adaptive(const struct wn_policy *policy) {
     return policy->budget != WN_BUDGET_ADAPTIVE && policy->budget != WN_BUDGET_ADAPTIVE_MODEL;
 }
 
+static bool is_not_by_need(const struct wn_policy *policy) {
+    return policy->budget != WN_BUDGET_FORESIGHT && policy->budget != WN_BUDGET_REHEARSAL;
+}
+
+static bool fits_no_values(const struct wn_policy *policy) {
+    return policy->fit != WN_FIT_VALUES && policy->fit != WN_FIT_BOTH;
+}
+
 static bool is_no_pyramid(const struct wn_policy *policy) {
     return policy->budget != WN_BUDGET_PYRAMID;
 }
@@ -489,14 +588,15 @@ struct idle_flag {
 static const char to_propose[] =
     "nothing is sampled; add --select sample, or divide with --budget global";
 static const char to_merge[] = "nothing is merged; add --merge 0.8";
+static const char to_divide_by_need[] = "only the budgets foresight and rehearsal use it";
 
 static const struct idle_flag idle_flags[] = {
     {"gamma", is_not_exposure, "only exposure uses it", true},
     {"exposure", is_not_exposure, "only exposure uses it", true},
     {"exposure", is_exposure_without_gamma, "with --gamma 0 nothing is divided by age", false},
-    {"window", sees_no_attention, "only policies that look at attention use it", true},
+    {"window", sees_no_attention, "only policies that observe the prompt's queries use it", true},
     {"window", sees_one_query, "only policies that look beyond the last query use it", true},
-    {"group", sees_no_attention, "only policies that look at attention use it", true},
+    {"group", scores_no_attention, "only policies that look at attention use it", true},
     {"group", is_tova, "tova averages over all heads of a layer", false},
     {"kernel", does_not_pool, "scores are not pooled; add --pool avg or --pool max", false},
     {"tau", does_not_sample, "only sampled entries are corrected; add --select sample", false},
@@ -506,6 +606,9 @@ static const struct idle_flag idle_flags[] = {
     {"draws", does_not_sample, "nothing is sampled; add --select sample", false},
     {"safeguard", is_not_adaptive, "only the budgets adaptive and adaptive-model use it", false},
     {"beta", is_no_pyramid, "only the budget pyramid uses it", false},
+    {"eta", is_not_by_need, to_divide_by_need, false},
+    {"head-floor", is_not_by_need, to_divide_by_need, false},
+    {"ridge", fits_no_values, "no values are fitted; add --fit v or --fit bv", false},
     {"merge-key", does_not_merge, to_merge, false},
     {"merge-value", does_not_merge, to_merge, false},
 };

@@ -62,6 +62,48 @@ static void print_score(const struct wn_policy *policy, FILE *out) {
     }
 }
 
+/* What a budget by need has away from its defaults. */
+static void print_need(const struct wn_policy *policy, FILE *out) {
+    struct wn_policy usual;
+    wn_policy_default(&usual, policy->score);
+    const bool has_eta = policy->eta != usual.eta;
+    const bool has_floor = policy->head_floor != usual.head_floor;
+    if (has_eta) {
+        fprintf(out, " (eta %g%s", policy->eta, has_floor ? "" : ")");
+    }
+    if (has_floor) {
+        fprintf(out, "%sfloor %g)", has_eta ? ", " : " (", policy->head_floor);
+    }
+}
+
+static void print_budget(const struct wn_policy *policy, FILE *out) {
+    if (policy->budget != WN_BUDGET_HEAD) {
+        fprintf(out, ", budget %s", wn_budget_name(policy->budget));
+    }
+    if (policy->budget == WN_BUDGET_PYRAMID) {
+        fprintf(out, " (beta %g)", policy->beta);
+    } else if (policy->budget == WN_BUDGET_ADAPTIVE || policy->budget == WN_BUDGET_ADAPTIVE_MODEL) {
+        fprintf(out, " (safeguard %g)", policy->safeguard);
+    } else if (policy->budget == WN_BUDGET_FORESIGHT || policy->budget == WN_BUDGET_REHEARSAL) {
+        print_need(policy, out);
+    } else if (policy->budget == WN_BUDGET_GLOBAL && policy->select != WN_SELECT_SAMPLE &&
+               print_proposal(policy, " (", out)) {
+        fputc(')', out);
+    }
+}
+
+static void print_fit(const struct wn_policy *policy, FILE *out) {
+    struct wn_policy usual;
+    wn_policy_default(&usual, policy->score);
+    if (policy->fit != WN_FIT_NONE) {
+        fprintf(out, ", fit %s", wn_fit_name(policy->fit));
+    }
+    if ((policy->fit == WN_FIT_VALUES || policy->fit == WN_FIT_BOTH) &&
+        policy->ridge != usual.ridge) {
+        fprintf(out, " (ridge %g)", policy->ridge);
+    }
+}
+
 void wn_policy_print(const struct wn_policy *policy, FILE *out) {
     if (policy->score == WN_SCORE_FULL) {
         fputs("full", out);
@@ -79,21 +121,12 @@ void wn_policy_print(const struct wn_policy *policy, FILE *out) {
     print_group(policy, out);
     fprintf(out, ", sink %s, recent %s", sink, recent);
     print_score(policy, out);
-    if (policy->budget != WN_BUDGET_HEAD) {
-        fprintf(out, ", budget %s", wn_budget_name(policy->budget));
-    }
-    if (policy->budget == WN_BUDGET_PYRAMID) {
-        fprintf(out, " (beta %g)", policy->beta);
-    } else if (policy->budget == WN_BUDGET_ADAPTIVE || policy->budget == WN_BUDGET_ADAPTIVE_MODEL) {
-        fprintf(out, " (safeguard %g)", policy->safeguard);
-    } else if (policy->budget == WN_BUDGET_GLOBAL && policy->select != WN_SELECT_SAMPLE &&
-               print_proposal(policy, " (", out)) {
-        fputc(')', out);
-    }
+    print_budget(policy, out);
     if (policy->merge) {
         fprintf(out, ", merge above %g (key %s, value %s)", policy->merge_threshold,
                 wn_merge_part_name(policy->merge_key), wn_merge_part_name(policy->merge_value));
     }
+    print_fit(policy, out);
 }
 
 bool wn_policy_is_flat_pyramid(const struct wn_policy *policy, int64_t n_tokens, int64_t n_kept) {

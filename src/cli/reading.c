@@ -170,6 +170,36 @@ wn_status wn_reading_limit(const struct wn_reading *reading, int64_t n_more, int
     return reading->n_prompt_max > *limit - n_more ? refuse_length(reading, *limit, err) : WN_OK;
 }
 
+/* Whether the document is rehearsed, before any question; otherwise each whole prompt is. */
+static bool rehearses_document(const struct wn_reading *reading) {
+    return reading->has_questions && reading->options->document_path != NULL;
+}
+
+wn_status wn_reading_make_room(const struct wn_reading *reading, int64_t limit, int64_t *n_ctx,
+                               struct wn_error *err) {
+    /* The request to repeat a chunk, with the words to begin at, and a chunk worth the asking. */
+    enum { FEWEST_TOKENS = 60 };
+    if (!wn_policy_rehearses(&reading->policy)) {
+        return WN_OK;
+    }
+    const bool is_document = rehearses_document(reading);
+    const int64_t n_text = is_document ? reading->document_tokens.n : reading->n_prompt_max;
+    if (n_text > limit - FEWEST_TOKENS) {
+        struct wn_text32 text, context;
+        return wn_error_set(
+            err, WN_E_CONTEXT,
+            "there is no room for a rehearsal (the %s has %s of the %s tokens that the context "
+            "holds, and %d must be left; %schoose a --policy and --budget without one)",
+            is_document ? "document" : "prompt", wn_format_count(n_text, &text),
+            wn_format_count(limit, &context), FEWEST_TOKENS,
+            limit < reading->model_info.n_ctx_train ? "raise -c, or " : "");
+    }
+    const int64_t n_wanted =
+        n_text < limit - WN_REHEARSAL_TOKENS ? n_text + WN_REHEARSAL_TOKENS : limit;
+    *n_ctx = *n_ctx < n_wanted ? n_wanted : *n_ctx;
+    return WN_OK;
+}
+
 static wn_status check_prompt(const struct wn_policy *policy, int64_t n_prompt,
                               struct wn_error *err) {
     const struct wn_head_view head = {.n_entries = n_prompt, .n_tokens = n_prompt, .n_group = 1};
@@ -196,8 +226,8 @@ static wn_status check_prompt(const struct wn_policy *policy, int64_t n_prompt,
                         keep, (long long)budget.k, (long long)n_prompt, sink, recent);
 }
 
-wn_status wn_reading_check_budget(const struct wn_reading *reading, const struct wn_policy *policy,
-                                  struct wn_error *err) {
+wn_status wn_reading_check_budget(const struct wn_reading *reading, struct wn_error *err) {
+    const struct wn_policy *policy = &reading->policy;
     wn_status status = WN_OK;
     if (policy->keep.kind == WN_KEEP_BYTES || policy->score == WN_SCORE_FULL) {
         return status;
@@ -232,8 +262,30 @@ static wn_status make_engine(struct wn_reading *reading, int64_t n_ctx, struct w
     return WN_OK;
 }
 
-wn_status wn_reading_begin(struct wn_reading *reading, const struct wn_policy *policy,
+/* Announces the policy, or the fallback where the model does not suit it. */
+static wn_status observe(struct wn_reading *reading, const struct wn_policy *fallback,
+                         struct wn_session *session, struct wn_error *err) {
+    struct wn_error why = {0};
+    wn_status status = wn_session_observe(session, &reading->policy, reading->n_prompt_max, &why);
+    if (status == WN_E_MODEL && fallback != NULL) {
+        wn_reading_say(reading, "note: policy %s is used (%s does not suit the model: %s)",
+                       wn_score_name(fallback->score), wn_score_name(reading->policy.score),
+                       why.message);
+        reading->policy = *fallback;
+        return wn_session_observe(session, &reading->policy, reading->n_prompt_max, err);
+    }
+    if (status == WN_E_MODEL) {
+        return wn_error_set(err, status,
+                            "the model does not suit what was asked for (%s; leave out --policy, "
+                            "--budget and --fit, or choose --policy min-h)",
+                            why.message);
+    }
+    return status == WN_OK ? WN_OK : wn_error_set(err, status, "%s", why.message);
+}
+
+wn_status wn_reading_begin(struct wn_reading *reading, const struct wn_policy *fallback,
                            int64_t n_ctx, struct wn_session **session, struct wn_error *err) {
+    const struct wn_policy *policy = &reading->policy;
     wn_status status = make_engine(reading, n_ctx, err);
     if (status != WN_OK) {
         return status;
@@ -248,8 +300,7 @@ wn_status wn_reading_begin(struct wn_reading *reading, const struct wn_policy *p
             (long long)token_bytes);
     }
     status = wn_session_create(reading->engine, session, err);
-    return status == WN_OK ? wn_session_observe(*session, policy, reading->n_prompt_max, err)
-                           : status;
+    return status == WN_OK ? observe(reading, fallback, *session, err) : status;
 }
 
 /* ---- reading ---- */
@@ -282,21 +333,48 @@ static wn_status feed(struct wn_reading *reading, struct wn_session *session,
     return status;
 }
 
+static bool on_rehearse(void *user, int64_t n_done, int64_t n_total) {
+    struct wn_reading *reading = user;
+    reading->n_rehearsed = reading->n_rehearsed_before + n_done;
+    wn_progress_update(&reading->progress, n_done, n_total, wn_clock());
+    return !wn_interrupt_raised();
+}
+
+static wn_status rehearse(struct wn_reading *reading, struct wn_session *session,
+                          const struct wn_tokens *tokens, struct wn_error *err) {
+    const struct wn_feed_options options = {.on_progress = on_rehearse, .user = reading};
+    reading->n_rehearsed_before = reading->n_rehearsed;
+    double started = wn_clock();
+    wn_progress_begin(&reading->progress, stderr,
+                      wn_progress_style_of(stderr, reading->options->quiet), "rehearsing", 0,
+                      started);
+    wn_status status = wn_session_rehearse(session, tokens->id, tokens->n, &options, err);
+    wn_progress_end(&reading->progress);
+    reading->rehearse_seconds += wn_clock() - started;
+    return status;
+}
+
 wn_status wn_reading_feed_document(struct wn_reading *reading, struct wn_session *session,
                                    struct wn_error *err) {
-    return feed(reading, session, &reading->document_tokens, wn_reading_n_prompt(reading, 0), err);
+    const struct wn_tokens *tokens = &reading->document_tokens;
+    wn_status status = feed(reading, session, tokens, wn_reading_n_prompt(reading, 0), err);
+    bool rehearses = wn_policy_rehearses(&reading->policy) && rehearses_document(reading);
+    return status == WN_OK && rehearses ? rehearse(reading, session, tokens, err) : status;
 }
 
 wn_status wn_reading_feed_question(struct wn_reading *reading, struct wn_session *session, int i,
                                    struct wn_error *err) {
-    return feed(reading, session, &reading->question[i].tokens, wn_reading_n_prompt(reading, i),
-                err);
+    const struct wn_tokens *tokens = &reading->question[i].tokens;
+    wn_status status = feed(reading, session, tokens, wn_reading_n_prompt(reading, i), err);
+    bool rehearses = wn_policy_rehearses(&reading->policy) && !rehearses_document(reading);
+    return status == WN_OK && rehearses ? rehearse(reading, session, tokens, err) : status;
 }
 
 /* ---- after it ---- */
 
-void wn_reading_note(const struct wn_reading *reading, const struct wn_policy *policy,
-                     bool is_flat_pyramid, bool is_all_protected) {
+void wn_reading_note(const struct wn_reading *reading, bool is_flat_pyramid,
+                     bool is_all_protected) {
+    const struct wn_policy *policy = &reading->policy;
     if (is_flat_pyramid) {
         wn_reading_say(reading,
                        "note: --budget pyramid kept the same in every layer (the smallest budget, "
@@ -312,6 +390,16 @@ void wn_reading_note(const struct wn_reading *reading, const struct wn_policy *p
                        "raise --keep or lower %s)",
                        protects_window ? "--window" : "--sink or --recent");
     }
+}
+
+void wn_reading_print_stopped(const struct wn_reading *reading, const char *end, FILE *out) {
+    struct wn_text32 n_read, n_rehearsed;
+    fprintf(out, "winnow: stopped on request after reading %s tokens",
+            wn_format_count(reading->n_read, &n_read));
+    if (reading->rehearse_seconds > 0) {
+        fprintf(out, " and rehearsing %s", wn_format_count(reading->n_rehearsed, &n_rehearsed));
+    }
+    fprintf(out, "%s\n", end);
 }
 
 void wn_reading_print_texts(const struct wn_reading *reading, FILE *out) {

@@ -16,10 +16,11 @@ struct wn_question {
     struct wn_tokens tokens;
 };
 
-/* Zero-initialise but for `options`; free with wn_reading_free. The functions stand in the order in
- * which they are called. */
+/* Zero-initialise but for `options` and `policy`; free with wn_reading_free. The
+ * functions stand in the order in which they are called. */
 struct wn_reading {
     const struct wn_reading_options *options;
+    struct wn_policy policy; /* the one asked for, and after wn_reading_begin the one in effect */
 
     struct wn_text_file document;
     bool document_is_text; /* false: holds NUL bytes or invalid UTF-8, which the library replaces */
@@ -38,6 +39,9 @@ struct wn_reading {
     int64_t n_before, n_prompt; /* of the feed in progress: tokens before it, and of its prompt */
     int64_t n_read;             /* prompt tokens processed, and the time for them */
     double read_seconds;
+    int64_t n_rehearsed; /* tokens repeated, and the time for them */
+    double rehearse_seconds;
+    int64_t n_rehearsed_before; /* by rehearsals before the one in progress */
 };
 
 /* Tells the user something that is neither a result nor an error; nothing when quiet. */
@@ -61,26 +65,34 @@ int64_t wn_reading_n_question(const struct wn_reading *reading, int i);
 wn_status wn_reading_limit(const struct wn_reading *reading, int64_t n_more, int64_t *limit,
                            struct wn_error *err);
 
+/* Raises n_ctx, a session's tokens, to what a rehearsal wants, at most the limit; leaves it where
+ * the policy does not rehearse. WN_E_CONTEXT when the limit leaves a rehearsal no room. */
+wn_status wn_reading_make_room(const struct wn_reading *reading, int64_t limit, int64_t *n_ctx,
+                               struct wn_error *err);
+
 /* Refuses protected entries that cannot fit before the document is read, not after. A budget in
  * bytes depends on the store, and is left to the compression. WN_E_BUDGET. */
-wn_status wn_reading_check_budget(const struct wn_reading *reading, const struct wn_policy *policy,
-                                  struct wn_error *err);
+wn_status wn_reading_check_budget(const struct wn_reading *reading, struct wn_error *err);
 
-/* Makes the engine, for texts of n_ctx tokens, and a session that observes for the policy. */
-wn_status wn_reading_begin(struct wn_reading *reading, const struct wn_policy *policy,
+/* Makes the engine, for texts of n_ctx tokens, and a session that observes for the policy; or for
+ * `fallback`, if not NULL, with a note, when the model does not suit the policy. WN_E_MODEL. */
+wn_status wn_reading_begin(struct wn_reading *reading, const struct wn_policy *fallback,
                            int64_t n_ctx, struct wn_session **session, struct wn_error *err);
 
 /* Feed the document, and question i behind it, and count what was processed, also when it is
- * stopped halfway. Progress is told of the whole prompt, the first one for the document.
- * WN_E_ABORTED when interrupted. */
+ * stopped halfway. Progress is told of the whole prompt, the first one for the document. Where the
+ * policy rehearses, the document is rehearsed once it is fed, so that all questions share it;
+ * without a document and a question apart, each prompt is. WN_E_ABORTED when interrupted. */
 wn_status wn_reading_feed_document(struct wn_reading *reading, struct wn_session *session,
                                    struct wn_error *err);
 wn_status wn_reading_feed_question(struct wn_reading *reading, struct wn_session *session, int i,
                                    struct wn_error *err);
 
 /* Tells what a compression came to that was probably not meant. */
-void wn_reading_note(const struct wn_reading *reading, const struct wn_policy *policy,
-                     bool is_flat_pyramid, bool is_all_protected);
+void wn_reading_note(const struct wn_reading *reading, bool is_flat_pyramid, bool is_all_protected);
+
+/* Prints how far a reading came that was interrupted, and `end` behind it. */
+void wn_reading_print_stopped(const struct wn_reading *reading, const char *end, FILE *out);
 
 /* Prints the lines "document" and "question", or "prompt", of a heading. */
 void wn_reading_print_texts(const struct wn_reading *reading, FILE *out);

@@ -130,6 +130,11 @@ static wn_status check_kernels(struct wn_reading_options *options, struct wn_err
         wanted);
 }
 
+wn_status wn_reading_options_check_model(struct wn_reading_options *options, struct wn_error *err) {
+    const wn_status status = check_kernels(options, err);
+    return status == WN_OK ? check_model(options, err) : status;
+}
+
 wn_status wn_reading_options_check(struct wn_reading_options *options, const char *const *questions,
                                    int n_questions, struct wn_error *err) {
     wn_status status = check_kernels(options, err);

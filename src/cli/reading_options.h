@@ -35,5 +35,7 @@ extern const struct wn_flag wn_reading_machine[WN_READING_N_MACHINE];
  */
 wn_status wn_reading_options_check(struct wn_reading_options *options, const char *const *questions,
                                    int n_questions, struct wn_error *err);
+/* The part of it that looks at no texts. */
+wn_status wn_reading_options_check_model(struct wn_reading_options *options, struct wn_error *err);
 
 #endif

@@ -23,7 +23,11 @@ static FILE *answer_stream(const struct wn_run *run) {
 static wn_status plan_lengths(struct wn_run *run, int64_t *n_ctx, struct wn_error *err) {
     const struct wn_run_options *options = run->options;
     int64_t limit = 0;
+    *n_ctx = 0;
     wn_status status = wn_reading_limit(&run->reading, 1, &limit, err);
+    if (status == WN_OK) {
+        status = wn_reading_make_room(&run->reading, limit, n_ctx, err);
+    }
     if (status != WN_OK) {
         return status;
     }
@@ -44,7 +48,8 @@ static wn_status plan_lengths(struct wn_run *run, int64_t *n_ctx, struct wn_erro
                            (long long)n_left, (long long)n_prompt, (long long)limit);
         }
     }
-    *n_ctx = options->reading.n_ctx == WN_N_CTX_AUTO ? n_longest : limit;
+    n_longest = options->reading.n_ctx == WN_N_CTX_AUTO ? n_longest : limit;
+    *n_ctx = *n_ctx < n_longest ? n_longest : *n_ctx;
     return WN_OK;
 }
 
@@ -52,7 +57,7 @@ static wn_status plan_lengths(struct wn_run *run, int64_t *n_ctx, struct wn_erro
 
 static wn_status compress(struct wn_run *run, struct wn_run_result *result,
                           struct wn_session *session, struct wn_error *err) {
-    wn_status status = wn_session_compress(session, &run->options->policy, &result->report, err);
+    wn_status status = wn_session_compress(session, &run->reading.policy, &result->report, err);
     result->compressed = status == WN_OK;
     return status;
 }
@@ -225,11 +230,11 @@ static wn_status prepare(struct wn_run *run, struct wn_error *err) {
     int64_t n_ctx = 0;
     status = plan_lengths(run, &n_ctx, err);
     if (status == WN_OK) {
-        status = wn_reading_check_budget(&run->reading, &options->policy, err);
+        status = wn_reading_check_budget(&run->reading, err);
     }
-    return status == WN_OK
-               ? wn_reading_begin(&run->reading, &options->policy, n_ctx, &run->session, err)
-               : status;
+    const struct wn_policy *fallback = options->has_fallback ? &options->fallback : NULL;
+    return status == WN_OK ? wn_reading_begin(&run->reading, fallback, n_ctx, &run->session, err)
+                           : status;
 }
 
 static wn_status answer_all(struct wn_run *run, struct wn_error *err) {
@@ -255,7 +260,7 @@ static void run_free(struct wn_run *run) {
 
 /* Once for all questions. */
 static void note(const struct wn_run *run) {
-    const struct wn_policy *policy = &run->options->policy;
+    const struct wn_policy *policy = &run->reading.policy;
     bool is_flat = false, is_all_protected = false;
     for (int i = 0; i < run->reading.n_questions; i++) {
         const struct wn_compress_report *report = &run->result[i].report;
@@ -268,7 +273,7 @@ static void note(const struct wn_run *run) {
                                                     policy->score != WN_SCORE_STREAMING);
         }
     }
-    wn_reading_note(&run->reading, policy, is_flat, is_all_protected);
+    wn_reading_note(&run->reading, is_flat, is_all_protected);
 }
 
 static wn_status run_print(const struct wn_run *run, struct wn_error *err) {
@@ -302,7 +307,7 @@ int wn_cmd_run(int argc, char **argv) {
         wn_run_options_warn(&options, stderr);
     }
     struct wn_run run = {.options = &options,
-                         .reading = {.options = &options.reading},
+                         .reading = {.options = &options.reading, .policy = options.policy},
                          .full_resident_bytes = -1,
                          .compressed_resident_bytes = -1};
     wn_status status = prepare(&run, &err);

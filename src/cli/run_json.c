@@ -12,7 +12,7 @@ static void put_measured(struct wn_json *json, json_t *object, const char *key, 
 static json_t *settings_json(struct wn_json *json, const struct wn_run *run) {
     const struct wn_run_options *options = run->options;
     json_t *object = json_object();
-    wn_json_put_policy(json, object, &options->policy);
+    wn_json_put_policy(json, object, &run->reading.policy);
     wn_json_put_integer(json, object, "predict", options->n_predict);
     wn_json_put_number(json, object, "temp", options->temperature);
     wn_json_put_integer(json, object, "top_k", options->top_k);

@@ -133,6 +133,9 @@ wn_status wn_run_options_parse(int argc, char **argv, struct wn_run_options *opt
     }
     status = wn_policy_flags_make(&options->policy_flags, &wn_run_flags, &options->given,
                                   &options->policy, err);
+    options->has_fallback =
+        status == WN_OK && wn_policy_flags_fallback(&options->policy_flags, &wn_run_flags,
+                                                    &options->given, &options->fallback);
     return status == WN_OK ? wn_reading_options_check(&options->reading, options->questions.text,
                                                       options->questions.n, err)
                            : status;

@@ -15,6 +15,8 @@ struct wn_run_options {
     struct wn_flag_texts questions; /* none: the document is the whole prompt */
     struct wn_policy_flags policy_flags;
     struct wn_policy policy; /* complete and checked */
+    bool has_fallback;       /* in its place, where the model does not suit it: */
+    struct wn_policy fallback;
 
     int64_t n_predict; /* WN_RUN_UNTIL_END: no limit but the context */
     double temperature, top_p, min_p;

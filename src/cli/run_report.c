@@ -151,24 +151,33 @@ static void print_resident(const struct wn_run *run, FILE *out) {
     fputc('\n', out);
 }
 
+static void print_rehearsal(const struct wn_reading *reading, FILE *out) {
+    struct wn_text32 n_tokens, seconds, rate;
+    if (reading->rehearse_seconds > 0) {
+        fprintf(out, "rehearsal  %s tokens in %s (%s)\n",
+                wn_format_count(reading->n_rehearsed, &n_tokens),
+                wn_format_seconds(reading->rehearse_seconds, &seconds),
+                wn_format_rate(reading->n_rehearsed, reading->rehearse_seconds, &rate));
+    }
+}
+
 void wn_run_print_report(const struct wn_run *run, FILE *out) {
     struct wn_run_totals totals;
     wn_run_total(run, &totals);
     fputc('\n', out);
     if (run->interrupted) {
-        struct wn_text32 n_read;
-        fprintf(out, "winnow: stopped on request after reading %s tokens; so far:\n",
-                wn_format_count(run->reading.n_read, &n_read));
+        wn_reading_print_stopped(&run->reading, "; so far:", out);
     }
     if (run->options->compare && totals.n_compressed > 0) {
         print_table(run, &totals, out);
     }
     wn_reading_print_texts(&run->reading, out);
     fputs("policy     ", out);
-    wn_policy_print(&run->options->policy, out);
+    wn_policy_print(&run->reading.policy, out);
     fputc('\n', out);
     print_compression(&totals, out);
     print_resident(run, out);
+    print_rehearsal(&run->reading, out);
     struct wn_text32 read, decode, n_read, n_answered;
     fprintf(out, "speed      prompt %s (%s tokens), answer %s (%s tokens)\n",
             wn_format_rate(run->reading.n_read, run->reading.read_seconds, &read),

@@ -17,6 +17,12 @@ static inline int64_t wn_max_i64(int64_t a, int64_t b) {
  * number: 0.29 of 100 is 29, though 0.29 * 100 is 28.999999999999996. */
 int64_t wn_floor_share(int64_t n, double share);
 
+/* Whether heads compete by wn_contribution and not by score. */
+bool wn_budget_by_contribution(enum wn_budget budget);
+
+/* Whether a head's `share` can be used. */
+bool wn_budget_share_is_valid(const struct wn_head_view *head);
+
 /* Fewest entries that a head may keep: its protected ones, and one if it has any. */
 int64_t wn_budget_floor(const struct wn_head_view *head, const struct wn_head_budget *budget);
 

@@ -5,6 +5,7 @@
 #include "core/score.h"
 #include "core/sort_key.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -159,6 +160,10 @@ static void divide_adaptive_layers(const struct division *d) {
 }
 
 /* ---- foresight ---- */
+
+bool wn_budget_by_contribution(enum wn_budget budget) {
+    return budget == WN_BUDGET_FORESIGHT || budget == WN_BUDGET_REHEARSAL;
+}
 
 /* Heads of large total contribution get more than in proportion: T^(eta - 1), T over the entries
  * that compete, relative to the mean so that powers neither overflow nor vanish. */
@@ -345,6 +350,124 @@ static wn_status divide_global(const struct division *d, struct wn_error *err) {
     return WN_OK;
 }
 
+/* ---- static ---- */
+
+bool wn_budget_share_is_valid(const struct wn_head_view *head) {
+    return head->share >= 0.0 && head->share <= DBL_MAX;
+}
+
+/* A head that takes part in the division by shares. */
+struct part {
+    double share;
+    double least, most; /* entries that it may keep */
+    double k;           /* those that it gets, before rounding */
+    int64_t cost;       /* of an entry */
+    int head;
+    bool is_fixed; /* at one of its limits */
+};
+
+/* Gives each head not fixed lambda share_h entries, so that all cost as much as `wanted`. Where no
+ * share is above 0, the same to each. */
+static void spread(struct part *part, int n_heads, double wanted) {
+    double largest = 0.0, total = 0.0;
+    for (int h = 0; h < n_heads; h++) {
+        largest = part[h].is_fixed ? largest : fmax(largest, part[h].share);
+    }
+    for (int h = 0; h < n_heads; h++) {
+        if (part[h].is_fixed) {
+            wanted -= (double)part[h].cost * part[h].k;
+        } else {
+            /* Relative to the largest, so that neither sums nor lambda overflow. */
+            part[h].k = largest > 0.0 ? part[h].share / largest : 1.0;
+            total += (double)part[h].cost * part[h].k;
+        }
+    }
+    for (int h = 0; h < n_heads; h++) {
+        part[h].k *= part[h].is_fixed ? 1.0 : wanted / total;
+    }
+}
+
+/*
+ * Spreads, and fixes the heads beyond their limits, until there are none. What was cut off on one
+ * side changes lambda for the others; the side with more of it is beyond its limits all the more
+ * after that change, so it alone is fixed.
+ */
+static void share_out(struct part *part, int n_heads, double wanted) {
+    for (;;) {
+        spread(part, n_heads, wanted);
+        double below = 0.0, above = 0.0;
+        for (int h = 0; h < n_heads; h++) {
+            below += (double)part[h].cost * fmax(0.0, part[h].least - part[h].k);
+            above += (double)part[h].cost * fmax(0.0, part[h].k - part[h].most);
+        }
+        if (below == 0.0 && above == 0.0) {
+            return;
+        }
+        for (int h = 0; h < n_heads; h++) {
+            const double k = part[h].k;
+            const double limit = below >= above ? fmax(k, part[h].least) : fmin(k, part[h].most);
+            part[h].is_fixed = part[h].is_fixed || k != limit;
+            part[h].k = limit;
+        }
+    }
+}
+
+static int by_remainder(const void *a, const void *b) {
+    const struct part *x = a, *y = b;
+    const double rest_x = x->k - floor(x->k), rest_y = y->k - floor(y->k);
+    if (rest_x != rest_y) {
+        return rest_x > rest_y ? -1 : 1;
+    }
+    return x->head < y->head ? -1 : x->head > y->head;
+}
+
+/* Rounds down, and up for the largest remainders as long as that is paid for. */
+static void round_parts(const struct division *d, struct part *part, int64_t wanted) {
+    for (int h = 0; h < d->n_heads; h++) {
+        d->budget[h].k = (int64_t)floor(part[h].k);
+        wanted -= part[h].cost * d->budget[h].k;
+    }
+    qsort(part, (size_t)d->n_heads, sizeof *part, by_remainder);
+    for (int i = 0; i < d->n_heads; i++) {
+        int64_t *k = &d->budget[part[i].head].k;
+        if (part[i].cost <= wanted && *k < d->heads[part[i].head].n_entries) {
+            ++*k;
+            wanted -= part[i].cost;
+        }
+    }
+}
+
+static wn_status divide_static(const struct division *d, struct wn_error *err) {
+    for (int h = 0; h < d->n_heads; h++) {
+        if (!wn_budget_share_is_valid(&d->heads[h])) {
+            return wn_error_set(err, WN_E_ARG,
+                                "layer %d, head %d: its share of the budget is not a finite number "
+                                "of at least 0",
+                                d->heads[h].layer, d->heads[h].head);
+        }
+    }
+    struct part *part = malloc((size_t)d->n_heads * sizeof *part);
+    if (part == NULL) {
+        return wn_error_set(err, WN_E_MEMORY, "no memory to divide the budget among %d heads",
+                            d->n_heads);
+    }
+    int64_t wanted = 0;
+    for (int h = 0; h < d->n_heads; h++) {
+        part[h] = (struct part){
+            .share = d->heads[h].share,
+            .least = (double)wn_budget_floor(&d->heads[h], &d->budget[h]),
+            .most = (double)d->heads[h].n_entries,
+            .cost = d->policy->keep.kind == WN_KEEP_BYTES ? d->entry_bytes[h] : 1,
+            .head = h,
+        };
+        wanted += part[h].cost * d->budget[h].k;
+    }
+    share_out(part, d->n_heads, (double)wanted);
+    round_parts(d, part, wanted);
+    free(part);
+    return WN_OK;
+}
+
 /* ---- the division ---- */
 
 static wn_status check_scores(const struct division *d, struct wn_error *err) {
@@ -375,10 +498,13 @@ wn_status wn_budget_divide(const struct wn_policy *policy, const struct wn_head_
     case WN_BUDGET_PYRAMID:
         divide_pyramid(&d);
         return WN_OK;
+    case WN_BUDGET_STATIC:
+        return divide_static(&d, err);
     case WN_BUDGET_GLOBAL:
     case WN_BUDGET_ADAPTIVE:
     case WN_BUDGET_ADAPTIVE_MODEL:
     case WN_BUDGET_FORESIGHT:
+    case WN_BUDGET_REHEARSAL:
         break;
     default:
         return wn_error_set(err, WN_E_ARG, "budget: %d is not one of its values",
@@ -391,7 +517,7 @@ wn_status wn_budget_divide(const struct wn_policy *policy, const struct wn_head_
     if (policy->budget == WN_BUDGET_GLOBAL) {
         return divide_global(&d, err);
     }
-    if (policy->budget == WN_BUDGET_FORESIGHT) {
+    if (wn_budget_by_contribution(policy->budget)) {
         return divide_foresight(&d, err);
     }
     if (policy->budget == WN_BUDGET_ADAPTIVE) {

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#include "core/budget.h"
 #include "core/score.h"
 
 #include <math.h>
@@ -17,7 +18,18 @@ enum wn_observe wn_policy_observe(const struct wn_policy *policy) {
 bool wn_policy_foresees(const struct wn_policy *policy) {
     const struct wn_score_def *def = wn_score_find(policy->score);
     return def != NULL && !def->keeps_all &&
-           (def->foresees || policy->budget == WN_BUDGET_FORESIGHT);
+           (def->foresees || wn_budget_by_contribution(policy->budget));
+}
+
+bool wn_policy_fits(const struct wn_policy *policy) {
+    const struct wn_score_def *def = wn_score_find(policy->score);
+    return def != NULL && !def->keeps_all && policy->fit != WN_FIT_NONE;
+}
+
+bool wn_policy_rehearses(const struct wn_policy *policy) {
+    const struct wn_score_def *def = wn_score_find(policy->score);
+    return def != NULL && !def->keeps_all &&
+           (def->rehearses || policy->budget == WN_BUDGET_REHEARSAL);
 }
 
 int wn_policy_window(const struct wn_policy *policy) {

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: MIT */
+#include "core/budget.h"
+#include "core/fit.h"
 #include "core/parallel.h"
 #include "core/score.h"
 
@@ -20,7 +22,8 @@ struct plan_job {
     int n_heads;
     bool divides;                  /* the budget is divided among heads by their scores or layers */
     double **score;                /* [n_heads] -> [n_entries], NULL for heads that keep all */
-    double **contribution;         /* [n_heads] likewise, for WN_BUDGET_FORESIGHT; NULL otherwise */
+    double **contribution;         /* [n_heads] likewise, when heads compete by it; or NULL */
+    double **rehearsed;            /* [n_heads] likewise, its rehearsed half; or NULL */
     struct wn_head_budget *budget; /* [n_heads] */
     struct head_task *task;        /* [n_heads] */
     struct wn_selection *selection; /* [n_heads] */
@@ -50,7 +53,7 @@ static wn_status load_head(const struct plan_job *job, int h, int thread, struct
                            struct loaded_head *out) {
     const struct wn_head_view *head = &job->heads[h];
     const size_t n = (size_t)head->n_entries;
-    size_t at[6];
+    size_t at[7];
     size_t total = 0;
     want(needs.observed, head->observed, n * (size_t)head->n_group, &at[0], &total);
     want(needs.k_norm, head->k_norm, n, &at[1], &total);
@@ -58,6 +61,7 @@ static wn_status load_head(const struct plan_job *job, int h, int thread, struct
     want(needs.k, head->k, n * (size_t)(needs.k ? head->d_k : 0), &at[3], &total);
     want(needs.v, head->v, n * (size_t)(needs.v ? head->d_v : 0), &at[4], &total);
     want(needs.foreseen, head->foreseen, n * (size_t)head->n_group, &at[5], &total);
+    want(needs.rehearsed, head->rehearsed, n * (size_t)head->n_group, &at[6], &total);
     *out = (struct loaded_head){.view = *head};
     if (total == 0) {
         return WN_OK;
@@ -69,6 +73,7 @@ static wn_status load_head(const struct plan_job *job, int h, int thread, struct
     const struct wn_head_arrays arrays = {
         .observed = place(needs.observed, head->observed, memory, at[0]),
         .foreseen = place(needs.foreseen, head->foreseen, memory, at[5]),
+        .rehearsed = place(needs.rehearsed, head->rehearsed, memory, at[6]),
         .k_norm = place(needs.k_norm, head->k_norm, memory, at[1]),
         .v_norm = place(needs.v_norm, head->v_norm, memory, at[2]),
         .k = place(needs.k, head->k, memory, at[3]),
@@ -82,6 +87,7 @@ static wn_status load_head(const struct plan_job *job, int h, int thread, struct
     struct wn_head_view *view = &out->view;
     view->observed = arrays.observed != NULL ? arrays.observed : view->observed;
     view->foreseen = arrays.foreseen != NULL ? arrays.foreseen : view->foreseen;
+    view->rehearsed = arrays.rehearsed != NULL ? arrays.rehearsed : view->rehearsed;
     view->k_norm = arrays.k_norm != NULL ? arrays.k_norm : view->k_norm;
     view->v_norm = arrays.v_norm != NULL ? arrays.v_norm : view->v_norm;
     view->k = arrays.k != NULL ? arrays.k : view->k;
@@ -108,7 +114,11 @@ static void score_item(void *ctx, int64_t item, int thread) {
         task->status = wn_score_entries(job->policy, &loaded.view, job->score[h], &stats);
         task->fallback = stats.n_fallback > 0;
         if (task->status == WN_OK && job->contribution != NULL) {
-            task->status = wn_contribution(&loaded.view, job->contribution[h]);
+            task->status =
+                wn_contribution(&loaded.view, loaded.view.foreseen, job->contribution[h]);
+        }
+        if (task->status == WN_OK && job->rehearsed != NULL) {
+            task->status = wn_contribution(&loaded.view, loaded.view.rehearsed, job->rehearsed[h]);
         }
         free(loaded.memory);
     }
@@ -381,6 +391,107 @@ static wn_status merge_head(const struct wn_policy *policy, const struct wn_head
     return status;
 }
 
+/* ---- fitting ---- */
+
+/* The values that the selection stands for, float [n_kept][d_v], from those of all entries. */
+static void gather_values(const struct wn_head_view *head, const struct wn_selection *selection,
+                          float *value) {
+    const size_t row = (size_t)head->d_v;
+    for (int64_t j = 0; j < selection->n_kept; j++) {
+        const float *from = selection->value != NULL ? selection->value + (size_t)j * row
+                                                     : head->v + (size_t)selection->idx[j] * row;
+        memcpy(value + (size_t)j * row, from, row * sizeof *value);
+    }
+}
+
+static wn_status fit_values(const struct wn_policy *policy, const struct wn_head_view *head,
+                            const struct wn_fit_rows *rows, const float *factor,
+                            struct wn_selection *selection) {
+    const size_t n_floats = (size_t)selection->n_kept * (size_t)head->d_v;
+    float *value = malloc(2 * n_floats * sizeof *value);
+    if (value == NULL) {
+        return WN_E_MEMORY;
+    }
+    gather_values(head, selection, value + n_floats);
+    const wn_status status = wn_fit_values(rows, factor, value + n_floats, policy->ridge, value);
+    if (status != WN_OK) {
+        free(value);
+        return status;
+    }
+    free(selection->value);
+    selection->value = value;
+    return WN_OK;
+}
+
+/* Lets the kept entries answer for all: new log-weights, new values. */
+static wn_status fit_head(const struct plan_job *job, int h, int thread,
+                          const struct wn_head_view *head, struct wn_selection *selection) {
+    const struct wn_policy *policy = job->policy;
+    const size_t n_rows = (size_t)head->n_reference, n_kept = (size_t)selection->n_kept;
+    const size_t d_v = (size_t)head->d_v;
+    float *memory = malloc((n_rows * (n_kept + 1 + d_v) + n_kept) * sizeof *memory);
+    if (memory == NULL) {
+        return WN_E_MEMORY;
+    }
+    const struct wn_reference_arrays arrays = {
+        .p = memory,
+        .rest = memory + n_rows * n_kept,
+        .out = memory + n_rows * (n_kept + 1),
+    };
+    float *factor = memory + n_rows * (n_kept + 1 + d_v);
+    const struct wn_fit_rows rows = {
+        .n_rows = head->n_reference,
+        .n_kept = selection->n_kept,
+        .d_v = head->d_v,
+        .p = arrays.p,
+        .rest = arrays.rest,
+        .out = arrays.out,
+    };
+    wn_status status = job->reader->read_reference(job->reader->user, h, thread, selection, &arrays)
+                           ? WN_OK
+                           : WN_E_MEMORY;
+    const bool fits_weights = policy->fit != WN_FIT_VALUES;
+    if (status == WN_OK && fits_weights) {
+        status = wn_fit_factors(&rows, factor);
+    }
+    if (status == WN_OK && policy->fit != WN_FIT_LOG_WEIGHTS) {
+        status = fit_values(policy, head, &rows, fits_weights ? factor : NULL, selection);
+    }
+    for (size_t j = 0; status == WN_OK && fits_weights && j < n_kept; j++) {
+        selection->log_weight[j] += logf(factor[j]);
+    }
+    free(memory);
+    return status;
+}
+
+/* Merges and fits what was selected of a head that lost entries. */
+static wn_status correct_head(const struct plan_job *job, int h, int thread,
+                              struct wn_selection *selection) {
+    const struct wn_policy *policy = job->policy;
+    const bool fits = policy->fit != WN_FIT_NONE && job->heads[h].n_reference > 0;
+    if (!policy->merge && !fits) {
+        return WN_OK;
+    }
+    struct wn_needs needs = {
+        .k = policy->merge,
+        .v = (policy->merge && policy->merge_value == WN_MERGE_MEAN) ||
+             (fits && policy->fit != WN_FIT_LOG_WEIGHTS),
+    };
+    struct loaded_head loaded;
+    wn_status status = load_head(job, h, thread, needs, &loaded);
+    if (status != WN_OK) {
+        return status;
+    }
+    if (policy->merge) {
+        status = merge_head(policy, &loaded.view, selection);
+    }
+    if (status == WN_OK && fits) {
+        status = fit_head(job, h, thread, &loaded.view, selection);
+    }
+    free(loaded.memory);
+    return status;
+}
+
 static void select_item(void *ctx, int64_t item, int thread) {
     const struct plan_job *job = ctx;
     const int h = (int)item;
@@ -396,16 +507,8 @@ static void select_item(void *ctx, int64_t item, int thread) {
     }
     wn_status status = select_head(job, h, &ws);
     free(ws.pi);
-    if (status == WN_OK && job->policy->merge && selection->n_kept < n) {
-        struct wn_needs needs = wn_policy_needs(job->policy);
-        needs.observed = needs.foreseen = needs.k_norm = needs.v_norm = false;
-        needs.v = job->policy->merge_value == WN_MERGE_MEAN;
-        struct loaded_head loaded;
-        status = load_head(job, h, thread, needs, &loaded);
-        if (status == WN_OK) {
-            status = merge_head(job->policy, &loaded.view, selection);
-            free(loaded.memory);
-        }
+    if (status == WN_OK && selection->n_kept < n) {
+        status = correct_head(job, h, thread, selection);
     }
     job->task[h].status = status;
 }
@@ -413,14 +516,23 @@ static void select_item(void *ctx, int64_t item, int thread) {
 /* ---- the plan ---- */
 
 static wn_status check_head(const struct wn_policy *policy, const struct wn_head_view *head,
-                            bool has_reader, struct wn_error *err) {
-    const struct wn_needs needs = wn_policy_needs(policy);
+                            const struct wn_head_reader *reader, struct wn_error *err) {
+    const bool has_reader = reader != NULL && reader->read != NULL;
+    const struct wn_needs needs = wn_head_needs(policy, head);
     const char *fault = wn_head_fault(policy, head);
+    if (fault == NULL && head->n_reference < 0) {
+        fault = "its number of reference queries is out of range";
+    } else if (fault == NULL && policy->fit != WN_FIT_NONE && head->n_reference > 0 &&
+               (reader == NULL || reader->read_reference == NULL)) {
+        fault = "nothing reads its reference queries";
+    }
     if (fault == NULL && !has_reader && head->n_entries > 0) {
         if (needs.observed && head->observed == NULL) {
             fault = "the observed attention is missing";
         } else if (needs.foreseen && head->foreseen == NULL) {
             fault = "the foreseen attention is missing";
+        } else if (needs.rehearsed && head->rehearsed == NULL) {
+            fault = "the rehearsed attention is missing";
         } else if (needs.k_norm && head->k_norm == NULL) {
             fault = "the norms of the keys are missing";
         } else if (needs.v_norm && head->v_norm == NULL) {
@@ -471,6 +583,41 @@ static void free_arrays(double **array, int n_heads) {
     free(array);
 }
 
+static wn_status make_contributions(const struct plan_job *job, const bool *wanted, double ***out,
+                                    struct wn_error *err) {
+    *out = calloc((size_t)job->n_heads + 1, sizeof **out);
+    if (*out == NULL) {
+        return wn_error_set(err, WN_E_MEMORY, "no memory for the plan of %d heads", job->n_heads);
+    }
+    return make_arrays(job, wanted, *out, err);
+}
+
+/* The sum over all entries of the model that compete. */
+static double total_contribution(const struct plan_job *job, double *const *contribution) {
+    double total = 0.0;
+    for (int h = 0; h < job->n_heads; h++) {
+        const struct wn_protected *protect = &job->budget[h].protect;
+        const int64_t last = job->heads[h].n_entries - protect->n_last;
+        for (int64_t i = protect->n_first; contribution[h] != NULL && i < last; i++) {
+            total += contribution[h][i];
+        }
+    }
+    return total;
+}
+
+/* Half of each part, as a share of its total over the model; one alone where the other is 0. */
+static void blend_contributions(const struct plan_job *job) {
+    const double foreseen = total_contribution(job, job->contribution);
+    const double rehearsed = total_contribution(job, job->rehearsed);
+    for (int h = 0; h < job->n_heads; h++) {
+        double *b = job->contribution[h];
+        for (int64_t i = 0; b != NULL && i < job->heads[h].n_entries; i++) {
+            b[i] = (foreseen > 0.0 ? 0.5 * b[i] / foreseen : 0.0) +
+                   (rehearsed > 0.0 ? 0.5 * job->rehearsed[h][i] / rehearsed : 0.0);
+        }
+    }
+}
+
 /*
  * The mean budgets, so that what can be refused is refused before any work, and room for the scores
  * of heads that may lose entries: those above their budget, or all when heads compete.
@@ -499,12 +646,12 @@ static wn_status prepare(struct plan_job *job, const int64_t *entry_bytes, struc
         }
     }
     status = make_arrays(job, scored, job->score, err);
-    if (status == WN_OK && job->divides && job->policy->budget == WN_BUDGET_FORESIGHT) {
-        job->contribution = calloc((size_t)job->n_heads + 1, sizeof *job->contribution);
-        status = job->contribution != NULL
-                     ? make_arrays(job, scored, job->contribution, err)
-                     : wn_error_set(err, WN_E_MEMORY, "no memory for the plan of %d heads",
-                                    job->n_heads);
+    const enum wn_budget budget = job->policy->budget;
+    if (status == WN_OK && job->divides && wn_budget_by_contribution(budget)) {
+        status = make_contributions(job, scored, &job->contribution, err);
+    }
+    if (status == WN_OK && job->divides && budget == WN_BUDGET_REHEARSAL) {
+        status = make_contributions(job, scored, &job->rehearsed, err);
     }
     free(scored);
     return status;
@@ -521,6 +668,11 @@ static wn_status run(struct plan_job *job, const struct wn_plan_options *options
     if (status == WN_OK && wn_score_find(job->policy->score)->joins_layer &&
         join_layers(job) != WN_OK) {
         status = wn_error_set(err, WN_E_MEMORY, "no memory to join the heads of a layer");
+    }
+    if (status == WN_OK && job->rehearsed != NULL) {
+        blend_contributions(job);
+        free_arrays(job->rehearsed, job->n_heads);
+        job->rehearsed = NULL;
     }
     if (status == WN_OK && job->divides) {
         double *const *rivals = job->contribution != NULL ? job->contribution : job->score;
@@ -548,7 +700,7 @@ static wn_status check_arguments(const struct wn_policy *policy, const struct wn
                             options->n_threads);
     }
     for (int h = 0; h < n_heads && status == WN_OK; h++) {
-        status = check_head(policy, &heads[h], options->reader != NULL, err);
+        status = check_head(policy, &heads[h], options->reader, err);
     }
     return status;
 }
@@ -589,6 +741,7 @@ wn_status wn_compress_plan(const struct wn_policy *policy, const struct wn_head_
     }
     free_arrays(job.score, n_heads);
     free_arrays(job.contribution, n_heads);
+    free_arrays(job.rehearsed, n_heads);
     free(job.budget);
     free(job.task);
     if (status != WN_OK) {

@@ -35,6 +35,8 @@ static const struct {
     [WN_BUDGET_ADAPTIVE_MODEL] = {"adaptive-model", "heads of all layers compete by score"},
     [WN_BUDGET_FORESIGHT] = {"foresight",
                              "heads compete by what queries after the prompt will need"},
+    [WN_BUDGET_REHEARSAL] = {"rehearsal", "half by that, half by what repeating the prompt needs"},
+    [WN_BUDGET_STATIC] = {"static", "a fixed share for each head, measured once for the model"},
 };
 
 const char *wn_budget_name(enum wn_budget budget) {
@@ -86,6 +88,16 @@ const char *wn_merge_part_name(enum wn_merge_part part) {
     return (unsigned)part < WN_MERGE_COUNT ? name[part] : NULL;
 }
 
+const char *wn_fit_name(enum wn_fit fit) {
+    static const char *const name[WN_FIT_COUNT] = {
+        [WN_FIT_NONE] = "none",
+        [WN_FIT_LOG_WEIGHTS] = "b",
+        [WN_FIT_VALUES] = "v",
+        [WN_FIT_BOTH] = "bv",
+    };
+    return (unsigned)fit < WN_FIT_COUNT ? name[fit] : NULL;
+}
+
 /* ---- the policy ---- */
 
 void wn_policy_default(struct wn_policy *policy, enum wn_score score) {
@@ -102,7 +114,7 @@ void wn_policy_default(struct wn_policy *policy, enum wn_score score) {
         .keep = {.kind = WN_KEEP_SHARE, .share = 0.2},
         .budget = def->budget,
         .safeguard = 0.2,
-        .eta = 1.0,
+        .eta = def->eta > 0.0 ? def->eta : 1.0,
         .head_floor = 0.1,
         .beta = 20.0,
         .sink = WN_PROTECT_AUTO,
@@ -111,6 +123,8 @@ void wn_policy_default(struct wn_policy *policy, enum wn_score score) {
         .tau = 1.0,
         .merge_threshold = 0.8,
         .merge_value = WN_MERGE_MEAN,
+        .fit = def->fit,
+        .ridge = 0.1,
     };
 }
 
@@ -150,6 +164,7 @@ static wn_status check_choices(const struct wn_policy *policy, struct wn_error *
         {"draws", wn_draws_name(policy->draws), (int)policy->draws},
         {"merge_key", wn_merge_part_name(policy->merge_key), (int)policy->merge_key},
         {"merge_value", wn_merge_part_name(policy->merge_value), (int)policy->merge_value},
+        {"fit", wn_fit_name(policy->fit), (int)policy->fit},
     };
     for (size_t i = 0; i < sizeof choice / sizeof choice[0]; i++) {
         if (choice[i].name == NULL) {
@@ -176,6 +191,7 @@ static wn_status check_numbers(const struct wn_policy *policy, struct wn_error *
         {"beta", policy->beta, 1.0, DBL_MAX, false, "a finite number of at least 1"},
         {"tau", policy->tau, 0.0, INFINITY, true, "above 0"},
         {"merge_threshold", policy->merge_threshold, -1.0, 1.0, false, "in [-1, 1]"},
+        {"ridge", policy->ridge, 0.0, DBL_MAX, true, "a finite number above 0"},
     };
     for (size_t i = 0; i < sizeof number / sizeof number[0]; i++) {
         const double x = number[i].value;

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#include "core/budget.h"
 #include "core/score.h"
 
 #include "core/head.h"
@@ -97,9 +98,9 @@ static void row_times_value_norm(const struct wn_policy *policy, const struct wn
     }
 }
 
-/* sqrt(mean_j a[j][i]^2) ||v_i|| over the foreseen queries, which the row holds squared. */
-static void row_foresight(const struct wn_policy *policy, const struct wn_head_view *head,
-                          const double *v_norm, double *row) {
+/* sqrt(mean_j a[j][i]^2) ||v_i|| over foreseen or rehearsed queries, which the row holds squared. */
+static void row_mean_square(const struct wn_policy *policy, const struct wn_head_view *head,
+                            const double *v_norm, double *row) {
     (void)policy;
     for (int64_t i = 0; i < head->n_entries; i++) {
         row[i] = sqrt(row[i]) * v_norm[i];
@@ -295,9 +296,25 @@ static const struct wn_score_def score_defs[WN_SCORE_COUNT] = {
             .budget = WN_BUDGET_FORESIGHT,
             .needs_v_norm = true,
             .foresees = true,
+            .fit = WN_FIT_BOTH,
+            .eta = 1.3,
             .recent = 16,
             .normalises_heads = true,
-            .row = row_foresight,
+            .row = row_mean_square,
+        },
+    [WN_SCORE_REHEARSAL] =
+        {
+            .name = "rehearsal",
+            .summary = "half that, half what the model looks at while it repeats the prompt",
+            .window = WN_WINDOW_ALL,
+            .budget = WN_BUDGET_REHEARSAL,
+            .needs_v_norm = true,
+            .foresees = true,
+            .rehearses = true,
+            .fit = WN_FIT_BOTH,
+            .recent = 16,
+            .normalises_heads = true,
+            .row = row_mean_square,
         },
 };
 
@@ -320,16 +337,26 @@ struct wn_needs wn_policy_needs(const struct wn_policy *policy) {
     if (def == NULL || def->keeps_all) {
         return (struct wn_needs){0};
     }
-    const bool by_contribution = policy->budget == WN_BUDGET_FORESIGHT;
+    const bool by_contribution = wn_budget_by_contribution(policy->budget);
     const bool means_values = policy->merge && policy->merge_value == WN_MERGE_MEAN;
+    const bool fits_values = policy->fit == WN_FIT_VALUES || policy->fit == WN_FIT_BOTH;
     return (struct wn_needs){
         .observed = def->observes,
         .k_norm = def->needs_k_norm,
-        .foreseen = wn_policy_foresees(policy),
+        .foreseen = def->foresees || by_contribution,
+        .rehearsed = wn_policy_rehearses(policy),
         .v_norm = def->needs_v_norm || by_contribution,
         .k = policy->merge,
-        .v = def->needs_v || means_values,
+        .v = def->needs_v || means_values || fits_values,
     };
+}
+
+struct wn_needs wn_head_needs(const struct wn_policy *policy, const struct wn_head_view *head) {
+    struct wn_policy used = *policy;
+    if (head->n_reference == 0) {
+        used.fit = WN_FIT_NONE;
+    }
+    return wn_policy_needs(&used);
 }
 
 /* ---- pooling ---- */
@@ -494,7 +521,10 @@ const char *wn_head_fault(const struct wn_policy *policy, const struct wn_head_v
     if (n > 0 && head->n_tokens <= wn_head_position(head, n - 1)) {
         return "its last entry lies behind the end of the text";
     }
-    const struct wn_needs needs = wn_policy_needs(policy);
+    if (policy->budget == WN_BUDGET_STATIC && !wn_budget_share_is_valid(head)) {
+        return "its share of the budget is not a finite number of at least 0";
+    }
+    const struct wn_needs needs = wn_head_needs(policy, head);
     if ((needs.k && head->d_k < 1) || (needs.v && head->d_v < 1)) {
         return "its dimensions are out of range";
     }
@@ -507,8 +537,55 @@ const char *wn_head_fault(const struct wn_policy *policy, const struct wn_head_v
 static bool has_scored_arrays(const struct wn_score_def *def, const struct wn_head_view *head) {
     return (!def->observes || head->observed != NULL) &&
            (!def->foresees || head->foreseen != NULL) &&
+           (!def->rehearses || head->rehearsed != NULL) &&
            (!def->needs_k_norm || head->k_norm != NULL) &&
            (!def->needs_v_norm || head->v_norm != NULL) && (!def->needs_v || head->v != NULL);
+}
+
+/* Joins the group's rows, float [n_group][n] or NULL, into score; false when one is not valid. */
+static bool join_rows(const struct wn_policy *policy, const struct wn_head_view *head,
+                      const float *rows, const double *v_norm, double *row, double *scratch,
+                      double *score) {
+    const int64_t n = head->n_entries;
+    const int n_rows = rows != NULL ? head->n_group : 1;
+    bool valid = true;
+    for (int g = 0; g < n_rows && valid; g++) {
+        for (int64_t i = 0; rows != NULL && i < n; i++) {
+            row[i] = (double)rows[g * n + i];
+        }
+        valid = wn_score_join_row(policy, head, g, v_norm, row, scratch, score);
+    }
+    return valid;
+}
+
+/* score = score / sum + other / sum. */
+static void blend(double *score, const double *other, int64_t n) {
+    double total = 0.0;
+    double other_total = 0.0;
+    for (int64_t i = 0; i < n; i++) {
+        total += score[i];
+        other_total += other[i];
+    }
+    for (int64_t i = 0; i < n; i++) {
+        score[i] = score[i] / total + other[i] / other_total;
+    }
+}
+
+/* Half foreseen, half rehearsed; one alone where the other saw nothing. */
+static bool score_rehearsal(const struct wn_policy *policy, const struct wn_head_view *head,
+                            const double *v_norm, double *row, double *scratch, double *score) {
+    const int64_t n = head->n_entries;
+    double *rehearsed = scratch + n;
+    const bool foresaw = join_rows(policy, head, head->foreseen, v_norm, row, scratch, score);
+    if (!join_rows(policy, head, head->rehearsed, v_norm, row, scratch, rehearsed)) {
+        return foresaw;
+    }
+    if (foresaw) {
+        blend(score, rehearsed, n);
+    } else {
+        memcpy(score, rehearsed, (size_t)n * sizeof *score);
+    }
+    return true;
 }
 
 wn_status wn_score_entries(const struct wn_policy *policy, const struct wn_head_view *head,
@@ -524,43 +601,38 @@ wn_status wn_score_entries(const struct wn_policy *policy, const struct wn_head_
     if (!has_scored_arrays(def, head)) {
         return WN_E_ARG;
     }
-    if ((uint64_t)n > SIZE_MAX / (3 * sizeof(double))) {
+    if ((uint64_t)n > SIZE_MAX / (4 * sizeof(double))) {
         return WN_E_MEMORY;
     }
-    double *row = malloc(3 * (size_t)n * sizeof *row);
+    double *row = malloc(4 * (size_t)n * sizeof *row);
     if (row == NULL) {
         return WN_E_MEMORY;
     }
-    double *scratch = row + n;
-    double *v_norm = def->needs_v_norm ? row + 2 * n : NULL;
+    double *v_norm = def->needs_v_norm ? row + n : NULL;
+    double *scratch = row + 2 * n;
     for (int64_t i = 0; v_norm != NULL && i < n; i++) {
         v_norm[i] = (double)head->v_norm[i];
     }
 
-    bool valid = true;
     const float *rows = def->foresees ? head->foreseen : def->observes ? head->observed : NULL;
-    const int n_rows = rows != NULL ? head->n_group : 1;
-    for (int g = 0; g < n_rows && valid; g++) {
-        for (int64_t i = 0; rows != NULL && i < n; i++) {
-            row[i] = (double)rows[g * n + i];
-        }
-        valid = wn_score_join_row(policy, head, g, v_norm, row, scratch, score);
-    }
+    const bool valid = def->rehearses ? score_rehearsal(policy, head, v_norm, row, scratch, score)
+                                      : join_rows(policy, head, rows, v_norm, row, scratch, score);
     wn_score_finish(policy, head, valid, score, stats);
     free(row);
     return WN_OK;
 }
 
-wn_status wn_contribution(const struct wn_head_view *head, double *contribution) {
+wn_status wn_contribution(const struct wn_head_view *head, const float *mean_square,
+                          double *contribution) {
     const int64_t n = head->n_entries;
-    if (n > 0 && (head->foreseen == NULL || head->v_norm == NULL)) {
+    if (n > 0 && (mean_square == NULL || head->v_norm == NULL)) {
         return WN_E_ARG;
     }
     for (int64_t i = 0; i < n; i++) {
         double sum = 0.0;
         for (int g = 0; g < head->n_group; g++) {
             const double gain = head->gain != NULL ? (double)head->gain[g] : 1.0;
-            sum += gain * gain * (double)head->foreseen[g * n + i];
+            sum += gain * gain * (double)mean_square[g * n + i];
         }
         const double b = sqrt(sum / head->n_group) * (double)head->v_norm[i];
         contribution[i] = isfinite(b) ? b : 0.0;

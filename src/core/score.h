@@ -41,6 +41,9 @@ struct wn_score_def {
 
     bool needs_k_norm, needs_v_norm, needs_v;
     bool foresees;         /* looks at foreseen queries */
+    bool rehearses;        /* looks at rehearsed queries too */
+    enum wn_fit fit;       /* the method's own */
+    double eta;            /* likewise; 0: 1 */
     int recent;            /* most recent entries protected automatically; 0: 32 */
     bool normalises_heads; /* each query head's score sums to 1 before the group is joined */
     bool joins_layer;      /* one score for all KV heads of a layer */
@@ -80,6 +83,9 @@ void wn_score_finish(const struct wn_policy *policy, const struct wn_head_view *
  * WN_E_MEMORY. */
 wn_status wn_score_average_layer(const struct wn_head_view *heads, int n_heads,
                                  double *const *score);
+
+/* What the policy needs of this head: without reference queries nothing is fitted. */
+struct wn_needs wn_head_needs(const struct wn_policy *policy, const struct wn_head_view *head);
 
 /* A sentence on what makes the head unfit for the policy, arrays apart; NULL when nothing does. */
 const char *wn_head_fault(const struct wn_policy *policy, const struct wn_head_view *head);

@@ -19,13 +19,22 @@ enum {
     PART_ENTRIES = 8 * WN_PAGE_LEN,
     /* A step with at least this many blocks needs no division of entries to keep threads busy. */
     ENOUGH_BLOCKS = 24,
+    /* Queries of each query head that are placed behind the text in one item. */
+    LOOK_TOKENS = 32,
     /* Entries of one observing item. */
     OBSERVE_ENTRIES = 4 * WN_PAGE_LEN,
     ALIGN_FLOATS = 16,
 };
 
+enum work_kind {
+    WORK_ATTEND,
+    WORK_LOOK_BACK, /* places queries behind the text and finds their softmax's denominators */
+    WORK_FORESEE,   /* sums their squared probabilities */
+    WORK_OBSERVE
+};
+
 struct work_item {
-    bool observe;
+    enum work_kind kind;
     int span, head;       /* KV head */
     int token0, n_tokens; /* rows of the span */
     int64_t first, last;  /* entries */
@@ -42,6 +51,7 @@ struct layer_work {
     atomic_int *parts_left; /* per group */
     int groups_capacity, n_groups;
     atomic_int *blocks_left; /* per span and KV head; observing waits for 0 */
+    atomic_int *looks_left;  /* likewise of blocks of foreseen queries */
 };
 
 struct thread_scratch {
@@ -50,11 +60,13 @@ struct thread_scratch {
     float *m, *l, *acc;
     float *weight; /* observe: per row */
     float *sum;    /* observe: [group][OBSERVE_ENTRIES] */
+    float *turn;   /* [max k_dim] */
     void *kernel;
 };
 
 struct wn_attention {
     const struct wn_layer_geometry *geometry;
+    const struct wn_layer_rope *ropes;
     const struct wn_kernels *kernels;
     int n_layers, n_batch, max_spans, n_threads;
     const struct wn_span *spans;
@@ -64,6 +76,10 @@ struct wn_attention {
     float *lse;                    /* [max heads][n_batch], of the layer at hand */
     float *partials;
     size_t partials_capacity; /* floats */
+    /* Foreseen queries of the layer at hand, placed and scaled, and their log denominators: of span s,
+     * head h, query t  foreseen_q[((s max_heads + h) n_batch + t) k_dim], foreseen_lse[...]. */
+    float *foreseen_q, *foreseen_lse;
+    int max_heads, max_dim;
     bool observing;
 };
 
@@ -115,42 +131,49 @@ static wn_status create_scratch(struct wn_attention *attention, struct thread_sc
     scratch->weight = alloc_aligned(rows * sizeof(float));
     scratch->sum = alloc_aligned(group * OBSERVE_ENTRIES * sizeof(float));
     scratch->acc = alloc_aligned(block_rows * v_dim * sizeof(float));
+    scratch->turn = alloc_aligned((size_t)attention->max_dim * sizeof(float));
     scratch->kernel = alloc_aligned(kernel_bytes);
     const bool ok = scratch->q != NULL && scratch->row_end != NULL && scratch->m != NULL &&
                     scratch->l != NULL && scratch->weight != NULL && scratch->sum != NULL &&
-                    scratch->acc != NULL && scratch->kernel != NULL;
+                    scratch->acc != NULL && scratch->turn != NULL && scratch->kernel != NULL;
     return ok ? WN_OK : WN_E_MEMORY;
 }
 
 wn_status wn_attention_create(const struct wn_layer_geometry *geometry, int n_layers, int n_batch,
-                              int max_spans, int n_threads, const struct wn_kernels *kernels,
-                              struct wn_attention **out) {
+                              int max_spans, int n_threads, const struct wn_layer_rope *ropes,
+                              const struct wn_kernels *kernels, struct wn_attention **out) {
     struct wn_attention *attention = calloc(1, sizeof *attention);
     if (attention == NULL)
         return WN_E_MEMORY;
     *attention = (struct wn_attention){
         .geometry = geometry,
+        .ropes = ropes,
         .kernels = kernels,
         .n_layers = n_layers,
         .n_batch = n_batch,
         .max_spans = max_spans,
         .n_threads = n_threads,
+        .max_heads = 1,
+        .max_dim = 1,
     };
-    int max_heads = 1;
-    for (int i = 0; i < n_layers; i++)
-        if (max_heads < geometry[i].n_heads)
-            max_heads = geometry[i].n_heads;
+    for (int i = 0; i < n_layers; i++) {
+        if (attention->max_heads < geometry[i].n_heads)
+            attention->max_heads = geometry[i].n_heads;
+        if (attention->max_dim < geometry[i].k_dim)
+            attention->max_dim = geometry[i].k_dim;
+    }
     attention->work = calloc((size_t)n_layers, sizeof *attention->work);
     attention->thread = calloc((size_t)n_threads, sizeof *attention->thread);
-    attention->lse = alloc_aligned((size_t)max_heads * (size_t)n_batch * sizeof(float));
+    attention->lse = alloc_aligned((size_t)attention->max_heads * (size_t)n_batch * sizeof(float));
     wn_status status =
         attention->work != NULL && attention->thread != NULL && attention->lse != NULL
             ? WN_OK
             : WN_E_MEMORY;
     for (int i = 0; status == WN_OK && i < n_layers; i++) {
-        attention->work[i].blocks_left =
-            calloc((size_t)max_spans * (size_t)geometry[i].n_kv_heads, sizeof(atomic_int));
-        if (attention->work[i].blocks_left == NULL)
+        const size_t n = (size_t)max_spans * (size_t)geometry[i].n_kv_heads;
+        attention->work[i].blocks_left = calloc(n, sizeof(atomic_int));
+        attention->work[i].looks_left = calloc(n, sizeof(atomic_int));
+        if (attention->work[i].blocks_left == NULL || attention->work[i].looks_left == NULL)
             status = WN_E_MEMORY;
     }
     for (int i = 0; status == WN_OK && i < n_threads; i++)
@@ -170,6 +193,7 @@ void wn_attention_free(struct wn_attention *attention) {
         free(attention->work[i].items);
         free(attention->work[i].parts_left);
         free(attention->work[i].blocks_left);
+        free(attention->work[i].looks_left);
     }
     for (int i = 0; attention->thread != NULL && i < attention->n_threads; i++) {
         struct thread_scratch *scratch = &attention->thread[i];
@@ -180,12 +204,15 @@ void wn_attention_free(struct wn_attention *attention) {
         free(scratch->weight);
         free(scratch->sum);
         free(scratch->acc);
+        free(scratch->turn);
         free(scratch->kernel);
     }
     free(attention->work);
     free(attention->thread);
     free(attention->lse);
     free(attention->partials);
+    free(attention->foreseen_q);
+    free(attention->foreseen_lse);
     free(attention);
 }
 
@@ -213,8 +240,24 @@ static bool grow(void **array, int *capacity, int needed, size_t element_bytes) 
     return true;
 }
 
+static struct wn_observer *span_observer(const struct wn_span *span, enum wn_observer_kind kind) {
+    for (int o = 0; o < span->n_observers; o++)
+        if (span->observers[o].kind == kind)
+            return &span->observers[o];
+    return NULL;
+}
+
+/* Whether attention as it is computed is observed, for which its denominators are kept. */
 static bool span_observes(const struct wn_span *span) {
-    return span->n_observers > 0;
+    return span_observer(span, WN_OBSERVER_WEIGHTED) != NULL ||
+           span_observer(span, WN_OBSERVER_REHEARSED) != NULL;
+}
+
+/* Entries of a head that the span's queries are observed on. */
+static int64_t n_observed(const struct wn_span *span, int layer, int head) {
+    const struct wn_observer *rehearsed = span_observer(span, WN_OBSERVER_REHEARSED);
+    return rehearsed != NULL ? rehearsed->n_entries
+                             : wn_store_length(span->store, layer, head) + span->n_rows;
 }
 
 /* Adds the items of one block of query rows; partial offsets start at *partial and advance. */
@@ -252,17 +295,17 @@ static bool add_block(struct wn_attention *attention, int layer, int span_idx, i
     return true;
 }
 
-static bool add_observe(struct wn_attention *attention, int layer, int span_idx, int head) {
+static bool add_observe(struct wn_attention *attention, int layer, int span_idx, int head,
+                        enum work_kind kind, int64_t end) {
     struct layer_work *work = &attention->work[layer];
     const struct wn_span *span = &attention->spans[span_idx];
-    const int64_t end = wn_store_length(span->store, layer, head) + span->n_rows;
     const int n_items = (int)div_up(end, OBSERVE_ENTRIES);
     if (!grow((void **)&work->items, &work->capacity, work->n_items + n_items, sizeof *work->items))
         return false;
     for (int i = 0; i < n_items; i++) {
         const int64_t last = (int64_t)(i + 1) * OBSERVE_ENTRIES;
         work->items[work->n_items++] = (struct work_item){
-            .observe = true,
+            .kind = kind,
             .span = span_idx,
             .head = head,
             .n_tokens = span->n_rows,
@@ -271,6 +314,55 @@ static bool add_observe(struct wn_attention *attention, int layer, int span_idx,
         };
     }
     return true;
+}
+
+/* Foreseen queries of a span's step: their number, the first one's row. */
+static int n_foreseen(const struct wn_span *span, int *first) {
+    const struct wn_observer *observer = span_observer(span, WN_OBSERVER_FORESEEN);
+    *first = 0;
+    return observer != NULL ? wn_foresee_count(observer, span->position0, span->n_rows, first) : 0;
+}
+
+/* Blocks of foreseen queries of one head; token0 and n_tokens count those queries. */
+static bool add_looks(struct wn_attention *attention, int layer, int span_idx, int head) {
+    struct layer_work *work = &attention->work[layer];
+    const struct wn_layer_geometry *geometry = &attention->geometry[layer];
+    const struct wn_span *span = &attention->spans[span_idx];
+    const int block = block_tokens(geometry) > LOOK_TOKENS ? LOOK_TOKENS : block_tokens(geometry);
+    int row0;
+    const int n = n_foreseen(span, &row0), n_items = (int)div_up(n, block);
+    if (!grow((void **)&work->items, &work->capacity, work->n_items + n_items, sizeof *work->items))
+        return false;
+    for (int i = 0; i < n_items; i++)
+        work->items[work->n_items++] = (struct work_item){
+            .kind = WORK_LOOK_BACK,
+            .span = span_idx,
+            .head = head,
+            .token0 = i * block,
+            .n_tokens = n - i * block < block ? n - i * block : block,
+            .last = wn_store_length(span->store, layer, head) + span->n_rows,
+        };
+    atomic_init(&work->looks_left[span_idx * geometry->n_kv_heads + head], n_items);
+    return true;
+}
+
+/* What is done besides attending: first what needs nothing of it. */
+static bool add_observations(struct wn_attention *attention, int layer, int span_idx) {
+    const struct wn_span *span = &attention->spans[span_idx];
+    const int n_heads = attention->geometry[layer].n_kv_heads;
+    int row0;
+    bool ok = true;
+    if (n_foreseen(span, &row0) > 0) {
+        for (int head = 0; head < n_heads; head++)
+            ok = ok && add_looks(attention, layer, span_idx, head);
+        for (int head = 0; head < n_heads; head++)
+            ok = ok && add_observe(attention, layer, span_idx, head, WORK_FORESEE,
+                                   wn_store_length(span->store, layer, head) + span->n_rows);
+    }
+    for (int head = 0; head < n_heads && span_observes(span); head++)
+        ok = ok && add_observe(attention, layer, span_idx, head, WORK_OBSERVE,
+                               n_observed(span, layer, head));
+    return ok;
 }
 
 /* Later blocks of a causal prompt see more entries, so they come first and the tail of the step
@@ -298,15 +390,24 @@ static bool divide_layer(struct wn_attention *attention, int layer, size_t *part
         for (int head = 0; head < geometry->n_kv_heads; head++)
             atomic_init(&work->blocks_left[s * geometry->n_kv_heads + head], span_blocks);
     }
-    for (int s = 0; s < attention->n_spans; s++) {
-        if (!span_observes(&attention->spans[s]))
-            continue;
-        for (int head = 0; head < geometry->n_kv_heads; head++)
-            if (!add_observe(attention, layer, s, head))
-                return false;
-    }
+    for (int s = 0; s < attention->n_spans; s++)
+        if (!add_observations(attention, layer, s))
+            return false;
     atomic_init(&work->next, 0);
     return true;
+}
+
+/* Once a session foresees. */
+static bool make_room_for_foreseen(struct wn_attention *attention) {
+    if (attention->foreseen_q != NULL && attention->foreseen_lse != NULL)
+        return true;
+    const size_t n =
+        (size_t)attention->max_spans * (size_t)attention->max_heads * (size_t)attention->n_batch;
+    free(attention->foreseen_q);
+    free(attention->foreseen_lse);
+    attention->foreseen_q = alloc_aligned(n * (size_t)attention->max_dim * sizeof(float));
+    attention->foreseen_lse = alloc_aligned(n * sizeof(float));
+    return attention->foreseen_q != NULL && attention->foreseen_lse != NULL;
 }
 
 wn_status wn_attention_prepare(struct wn_attention *attention, const struct wn_span *spans,
@@ -315,9 +416,14 @@ wn_status wn_attention_prepare(struct wn_attention *attention, const struct wn_s
     attention->spans = spans;
     attention->n_spans = n_spans;
     attention->observing = false;
-    for (int s = 0; s < n_spans; s++)
+    bool foresees = false;
+    for (int s = 0; s < n_spans; s++) {
         if (span_observes(&spans[s]))
             attention->observing = true;
+        foresees = foresees || span_observer(&spans[s], WN_OBSERVER_FORESEEN) != NULL;
+    }
+    if (foresees && !make_room_for_foreseen(attention))
+        return WN_E_MEMORY;
     size_t floats = 0;
     for (int layer = 0; layer < attention->n_layers; layer++) {
         /* Layers run one after the other, so they share one buffer of partial softmaxes. */
@@ -425,28 +531,38 @@ static void keep_recent(const struct wn_attention *attention, int layer,
     }
 }
 
-/* Keeps the queries of the block's tokens that the session samples. */
+/* Keeps those queries of the block's tokens that are sampled. Token n_silent of the span, the first
+ * that samples are taken from, has the place `place`. */
+static void keep_queries(const struct wn_attention *attention, int layer,
+                         const struct wn_attend_node *node, const struct work_item *item,
+                         const struct wn_sampled_queries *sampled, int64_t place) {
+    const struct wn_span *span = &attention->spans[item->span];
+    const struct wn_layer_geometry *geometry = &attention->geometry[layer];
+    const int g = group_size(geometry);
+    const int token0 = item->token0 > span->n_silent ? item->token0 : span->n_silent;
+    const int64_t place0 = place - span->n_silent;
+    const int64_t first = place0 + token0, last = place0 + item->token0 + item->n_tokens;
+    for (int64_t t = wn_sampled_find(sampled, first); t < sampled->n; t++) {
+        const int64_t kept = wn_sampled_position(sampled, t);
+        if (kept >= last)
+            break;
+        const int row = span->row0 + (int)(kept - place0);
+        for (int head = item->head * g; head < (item->head + 1) * g; head++) {
+            wn_query_encode(sampled->n_bits, query_row(node, row, head), geometry->k_dim,
+                            wn_sampled_row(sampled, attention->geometry, layer, t, head));
+            if (sampled->lse != NULL)
+                sampled->lse[layer][t * geometry->n_heads + head] =
+                    attention->lse[(size_t)head * (size_t)attention->n_batch + (size_t)row];
+        }
+    }
+}
+
+/* Once a block is finished, so that its log denominators are known. */
 static void keep_sampled(const struct wn_attention *attention, int layer,
                          const struct wn_attend_node *node, const struct work_item *item) {
     const struct wn_span *span = &attention->spans[item->span];
-    const struct wn_sampled_queries *sampled = span->sampled;
-    if (sampled == NULL || sampled->n == 0 || item->part != 0)
-        return;
-    const struct wn_layer_geometry *geometry = &attention->geometry[layer];
-    const int g = group_size(geometry);
-    const size_t dim = (size_t)geometry->k_dim;
-    const int64_t first = span->position0 + item->token0, last = first + item->n_tokens;
-    for (int64_t t = wn_sampled_find(sampled, first); t < sampled->n; t++) {
-        const int64_t position = wn_sampled_position(sampled, t);
-        if (position >= last)
-            break;
-        const int row = span->row0 + (int)(position - span->position0);
-        uint16_t *dst = sampled->q[layer] +
-                        ((size_t)t * (size_t)geometry->n_heads + (size_t)(item->head * g)) * dim;
-        for (int x = 0; x < g; x++)
-            attention->kernels->encode_row(WN_TYPE_F16, query_row(node, row, item->head * g + x),
-                                           dst + (size_t)x * dim, (int)dim);
-    }
+    if (span->sampled != NULL && span->sampled->n > 0)
+        keep_queries(attention, layer, node, item, span->sampled, span->sampled_place);
 }
 
 /* Joins the parts of a block and writes its output rows and log denominators. */
@@ -486,7 +602,6 @@ static void run_attend(struct wn_attention *attention, int layer, const struct w
     const struct wn_span *span = &attention->spans[item->span];
     const struct wn_kv kv = wn_store_kv(span->store, layer, item->head);
     keep_recent(attention, layer, node, item);
-    keep_sampled(attention, layer, node, item);
     struct wn_rows rows =
         pack_rows(attention, layer, node, item, item->token0, item->n_tokens, scratch);
     if (item->n_tokens == 1)
@@ -504,15 +619,86 @@ static void run_attend(struct wn_attention *attention, int layer, const struct w
         out = partial_at(attention, item->partial - (size_t)item->part * stride, rows.n_rows);
     }
     finish_block(attention, layer, node, item, &out, stride);
+    keep_sampled(attention, layer, node, item);
     atomic_fetch_sub_explicit(&work->blocks_left[item->span * geometry->n_kv_heads + item->head], 1,
                               memory_order_release);
 }
 
 /* ---- observing ---- */
 
-static void run_observe(struct wn_attention *attention, int layer,
-                        const struct wn_attend_node *node, const struct work_item *item,
+void wn_square_rows(float *q, int n_rows, int dim, float *lse) {
+    for (int r = 0; r < n_rows; r++)
+        lse[r] *= 2.0f;
+    for (size_t i = 0; i < (size_t)n_rows * (size_t)dim; i++)
+        q[i] *= 2.0f;
+}
+
+/* The log denominators of the rows of tokens [token0, token0 + n_tokens) into scratch->m. */
+static void copy_lse(const struct wn_attention *attention, const struct work_item *item, int g,
+                     int token0, int n_tokens, struct thread_scratch *scratch) {
+    const int row = attention->spans[item->span].row0 + token0;
+    for (int x = 0; x < g; x++)
+        memcpy(scratch->m + (size_t)x * (size_t)n_tokens,
+               &attention
+                    ->lse[(size_t)(item->head * g + x) * (size_t)attention->n_batch + (size_t)row],
+               (size_t)n_tokens * sizeof(float));
+}
+
+/* Adds the rows' probabilities to an observer's sums of the item's entries. */
+static void add_to_sums(const struct wn_attention *attention, int layer,
+                        const struct work_item *item, const struct wn_observer *observer,
+                        const struct wn_rows *rows, const float *lse,
                         struct thread_scratch *scratch) {
+    const struct wn_span *span = &attention->spans[item->span];
+    const int g = rows->n_group;
+    const struct wn_kv kv = wn_store_kv(span->store, layer, item->head);
+    const struct wn_observe_out out = {
+        .lse = lse,
+        .weight = scratch->weight,
+        .sum = scratch->sum,
+        .sum_stride = OBSERVE_ENTRIES,
+        .sum_first = item->first,
+    };
+    const int64_t n = item->last - item->first;
+    const size_t row_bytes = wn_sums_row_bytes(observer->capacity);
+    uint8_t *sums = observer->sum[layer] + (size_t)(item->head * g) * row_bytes;
+    for (int x = 0; x < g; x++)
+        wn_sums_read(sums + (size_t)x * row_bytes, observer->capacity, item->first, n,
+                     scratch->sum + x * OBSERVE_ENTRIES);
+    attention->kernels->observe(&kv, item->first, item->last, rows, &out, scratch->kernel);
+    for (int x = 0; x < g; x++)
+        wn_sums_write(sums + (size_t)x * row_bytes, observer->capacity, item->first, n,
+                      scratch->sum + x * OBSERVE_ENTRIES,
+                      (uint32_t)(span->position0 + observer->n_queries));
+}
+
+static void weigh_evenly(struct thread_scratch *scratch, int n_rows) {
+    for (int r = 0; r < n_rows; r++)
+        scratch->weight[r] = 1.0f;
+}
+
+/* A rehearsal's rows see all entries of the item, which were there before them. */
+static void run_rehearse(struct wn_attention *attention, int layer,
+                         const struct wn_attend_node *node, const struct work_item *item,
+                         const struct wn_observer *observer, struct thread_scratch *scratch) {
+    const struct wn_layer_geometry *geometry = &attention->geometry[layer];
+    const struct wn_span *span = &attention->spans[item->span];
+    const int n_tokens = span->n_rows - span->n_silent;
+    if (n_tokens <= 0)
+        return;
+    struct wn_rows rows =
+        pack_rows(attention, layer, node, item, span->n_silent, n_tokens, scratch);
+    rows.row_end = NULL;
+    copy_lse(attention, item, rows.n_group, span->n_silent, n_tokens, scratch);
+    wn_square_rows(scratch->q, rows.n_rows, geometry->k_dim, scratch->m);
+    rows.softcap *= 2.0f;
+    weigh_evenly(scratch, rows.n_rows);
+    add_to_sums(attention, layer, item, observer, &rows, scratch->m, scratch);
+}
+
+static void run_weighted(struct wn_attention *attention, int layer,
+                         const struct wn_attend_node *node, const struct work_item *item,
+                         struct thread_scratch *scratch) {
     const struct wn_layer_geometry *geometry = &attention->geometry[layer];
     const struct wn_span *span = &attention->spans[item->span];
     const int g = group_size(geometry);
@@ -521,15 +707,12 @@ static void run_observe(struct wn_attention *attention, int layer,
      * item->first. */
     const int token0 = item->first > base ? (int)(item->first - base) : 0;
     const int n_tokens = span->n_rows - token0;
-    const struct wn_kv kv = wn_store_kv(span->store, layer, item->head);
     const struct wn_rows rows = pack_rows(attention, layer, node, item, token0, n_tokens, scratch);
-    for (int x = 0; x < g; x++)
-        memcpy(scratch->m + (size_t)x * (size_t)n_tokens,
-               &attention->lse[(size_t)(item->head * g + x) * (size_t)attention->n_batch +
-                               (size_t)(span->row0 + token0)],
-               (size_t)n_tokens * sizeof(float));
+    copy_lse(attention, item, g, token0, n_tokens, scratch);
     for (int o = 0; o < span->n_observers; o++) {
         const struct wn_observer *observer = &span->observers[o];
+        if (observer->kind != WN_OBSERVER_WEIGHTED)
+            continue;
         double total = 0.0;
         for (int t = 0; t < n_tokens; t++) {
             const double weight = wn_query_weight(&observer->policy, span->position0 + token0 + t,
@@ -538,35 +721,121 @@ static void run_observe(struct wn_attention *attention, int layer,
             for (int x = 0; x < g; x++)
                 scratch->weight[x * n_tokens + t] = (float)weight;
         }
-        if (total == 0.0)
-            continue;
-        const struct wn_observe_out out = {
-            .lse = scratch->m,
-            .weight = scratch->weight,
-            .sum = scratch->sum,
-            .sum_stride = OBSERVE_ENTRIES,
-            .sum_first = item->first,
-        };
-        const int64_t n = item->last - item->first;
-        const size_t row_bytes = wn_sums_row_bytes(observer->capacity);
-        uint8_t *sums = observer->sum[layer] + (size_t)(item->head * g) * row_bytes;
-        for (int x = 0; x < g; x++)
-            wn_sums_read(sums + (size_t)x * row_bytes, observer->capacity, item->first, n,
-                         scratch->sum + x * OBSERVE_ENTRIES);
-        attention->kernels->observe(&kv, item->first, item->last, &rows, &out, scratch->kernel);
-        for (int x = 0; x < g; x++)
-            wn_sums_write(sums + (size_t)x * row_bytes, observer->capacity, item->first, n,
-                          scratch->sum + x * OBSERVE_ENTRIES, (uint32_t)span->position0);
+        if (total > 0.0)
+            add_to_sums(attention, layer, item, observer, &rows, scratch->m, scratch);
     }
 }
 
-/* Items are taken in order and attending items come first, so the blocks waited for are already
- * being worked on. */
-static void wait_for_blocks(struct wn_attention *attention, int layer,
-                            const struct work_item *item) {
-    const struct layer_work *work = &attention->work[layer];
+static void run_observe(struct wn_attention *attention, int layer,
+                        const struct wn_attend_node *node, const struct work_item *item,
+                        struct thread_scratch *scratch) {
+    const struct wn_observer *rehearsed =
+        span_observer(&attention->spans[item->span], WN_OBSERVER_REHEARSED);
+    if (rehearsed != NULL)
+        run_rehearse(attention, layer, node, item, rehearsed, scratch);
+    else
+        run_weighted(attention, layer, node, item, scratch);
+}
+
+/* ---- foreseeing ---- */
+
+static float *foreseen_query(const struct wn_attention *attention, int span, int head, int t) {
+    const size_t row =
+        ((size_t)span * (size_t)attention->max_heads + (size_t)head) * (size_t)attention->n_batch +
+        (size_t)t;
+    return attention->foreseen_q + row * (size_t)attention->max_dim;
+}
+
+static float *foreseen_lse(const struct wn_attention *attention, int span, int head) {
+    return attention->foreseen_lse + ((size_t)span * (size_t)attention->max_heads + (size_t)head) *
+                                         (size_t)attention->n_batch;
+}
+
+/* Places the block's queries of the head's group behind the text, scaled. */
+static void place_queries(const struct wn_attention *attention, int layer,
+                          const struct wn_attend_node *node, const struct work_item *item,
+                          struct thread_scratch *scratch) {
+    const struct wn_layer_geometry *geometry = &attention->geometry[layer];
+    const struct wn_layer_rope *rope = &attention->ropes[layer];
+    const struct wn_span *span = &attention->spans[item->span];
+    const struct wn_observer *observer = span_observer(span, WN_OBSERVER_FORESEEN);
+    const int g = group_size(geometry), stride = wn_foresee_stride(observer->n_total);
+    int row0;
+    n_foreseen(span, &row0);
+    for (int t = item->token0; t < item->token0 + item->n_tokens; t++) {
+        const int row = row0 + t * stride;
+        const int64_t position = span->position0 + row;
+        wn_rope_turn(rope, wn_foresee_position(observer->n_total, position) - position,
+                     scratch->turn);
+        for (int head = item->head * g; head < (item->head + 1) * g; head++) {
+            float *q = foreseen_query(attention, item->span, head, t);
+            memcpy(q, query_row(node, span->row0 + row, head), (size_t)geometry->k_dim * sizeof *q);
+            wn_rope_apply(rope, scratch->turn, q);
+            for (int i = 0; i < geometry->k_dim; i++)
+                q[i] *= geometry->scale;
+        }
+    }
+}
+
+/* Placed queries [first, first + n) of the head's group as rows, head-major. */
+static struct wn_rows placed_rows(const struct wn_attention *attention, int layer,
+                                  const struct work_item *item, int first, int n,
+                                  struct thread_scratch *scratch) {
+    const struct wn_layer_geometry *geometry = &attention->geometry[layer];
+    const int g = group_size(geometry);
+    const size_t dim = (size_t)geometry->k_dim;
+    for (int r = 0; r < g * n; r++)
+        memcpy(scratch->q + (size_t)r * dim,
+               foreseen_query(attention, item->span, item->head * g + r / n, first + r % n),
+               dim * sizeof(float));
+    return (struct wn_rows){
+        .q = scratch->q, .n_rows = g * n, .n_group = g, .softcap = geometry->softcap};
+}
+
+static void run_look_back(struct wn_attention *attention, int layer,
+                          const struct wn_attend_node *node, const struct work_item *item,
+                          struct thread_scratch *scratch) {
+    const struct wn_layer_geometry *geometry = &attention->geometry[layer];
+    const struct wn_kv kv = wn_store_kv(attention->spans[item->span].store, layer, item->head);
+    place_queries(attention, layer, node, item, scratch);
+    const struct wn_rows rows =
+        placed_rows(attention, layer, item, item->token0, item->n_tokens, scratch);
+    struct wn_partial out = {.m = scratch->m, .l = scratch->l};
+    attention->kernels->attend(&kv, 0, item->last, &rows, &out, scratch->kernel);
+    for (int r = 0; r < rows.n_rows; r++)
+        foreseen_lse(attention, item->span,
+                     item->head * rows.n_group +
+                         r / item->n_tokens)[item->token0 + r % item->n_tokens] =
+            scratch->m[r] + logf(scratch->l[r]);
+    atomic_fetch_sub_explicit(
+        &attention->work[layer].looks_left[item->span * geometry->n_kv_heads + item->head], 1,
+        memory_order_release);
+}
+
+static void run_foresee(struct wn_attention *attention, int layer, const struct work_item *item,
+                        struct thread_scratch *scratch) {
+    const struct wn_layer_geometry *geometry = &attention->geometry[layer];
+    const struct wn_span *span = &attention->spans[item->span];
+    int row0;
+    const int n = n_foreseen(span, &row0);
+    struct wn_rows rows = placed_rows(attention, layer, item, 0, n, scratch);
+    for (int x = 0; x < rows.n_group; x++)
+        memcpy(scratch->m + (size_t)x * (size_t)n,
+               foreseen_lse(attention, item->span, item->head * rows.n_group + x),
+               (size_t)n * sizeof(float));
+    wn_square_rows(scratch->q, rows.n_rows, geometry->k_dim, scratch->m);
+    rows.softcap *= 2.0f;
+    weigh_evenly(scratch, rows.n_rows);
+    add_to_sums(attention, layer, item, span_observer(span, WN_OBSERVER_FORESEEN), &rows,
+                scratch->m, scratch);
+}
+
+/* Items are taken in order and come behind those they wait for, which are then already being worked
+ * on. */
+static void wait_for(const struct wn_attention *attention, int layer, const struct work_item *item,
+                     const atomic_int *n_left) {
     const atomic_int *left =
-        &work->blocks_left[item->span * attention->geometry[layer].n_kv_heads + item->head];
+        &n_left[item->span * attention->geometry[layer].n_kv_heads + item->head];
     for (int spin = 0; atomic_load_explicit(left, memory_order_acquire) > 0; spin++)
         if (spin > 100)
             sched_yield();
@@ -584,11 +853,21 @@ void wn_attention_attend(void *user, int layer, const struct wn_attend_node *nod
         if (i >= work->n_items)
             return;
         const struct work_item *item = &work->items[i];
-        if (item->observe) {
-            wait_for_blocks(attention, layer, item);
-            run_observe(attention, layer, node, item, scratch);
-        } else {
+        switch (item->kind) {
+        case WORK_ATTEND:
             run_attend(attention, layer, node, item, scratch);
+            break;
+        case WORK_LOOK_BACK:
+            run_look_back(attention, layer, node, item, scratch);
+            break;
+        case WORK_FORESEE:
+            wait_for(attention, layer, item, work->looks_left);
+            run_foresee(attention, layer, item, scratch);
+            break;
+        case WORK_OBSERVE:
+            wait_for(attention, layer, item, work->blocks_left);
+            run_observe(attention, layer, node, item, scratch);
+            break;
         }
     }
 }

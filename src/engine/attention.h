@@ -12,17 +12,41 @@
 
 #include "core/store.h"
 #include "engine/graft.h"
+#include "engine/queries.h"
+#include "engine/rope.h"
 #include "kernels/kernels.h"
 
-/* One accumulated observation of a session: sum_j w_j A[j][i] over all queries, for every query
- * head of every layer. */
+enum wn_observer_kind {
+    WN_OBSERVER_WEIGHTED, /* sum_j w_j A[j][i] over all queries */
+    WN_OBSERVER_FORESEEN, /* sum_j a[j][i]^2 of queries placed behind the text */
+    WN_OBSERVER_REHEARSED /* sum_j a[j][i]^2 of queries that repeat the text */
+};
+
+/*
+ * One accumulated observation of a session, for every query head of every layer.
+ *
+ * Foreseen queries are those at every stride-th position, placed behind the text as soon as they are
+ * computed: they look at the entries of their own step and those before, and an entry's mean is over
+ * the queries that could see it. So no query has to be kept.
+ */
 struct wn_observer {
-    struct wn_policy policy; /* its score says the weights w_j */
-    int64_t n_total;         /* text length that anchors them */
-    double harmonic;         /* wn_query_harmonic of that */
+    enum wn_observer_kind kind;
+    struct wn_policy policy; /* weighted: its score says the weights w_j */
+    int64_t n_total;         /* text length that anchors them; that queries are placed behind */
+    double harmonic;         /* weighted: wn_query_harmonic of that */
+    int64_t n_queries;       /* foreseen, rehearsed: summed so far, of each head */
+    int64_t n_entries;       /* rehearsed: entries observed */
+    int32_t *n_before;       /* foreseen: [capacity] queries of the steps before the entry's own */
     int64_t capacity;        /* entries per row */
     uint8_t **sum;           /* [n_layers] -> [n_heads] rows of core/sums.h */
 };
+
+/* Foreseen queries among tokens [position0, position0 + n) of a text: their number, and the first one's
+ * place in that range. The others follow at wn_foresee_stride. */
+int wn_foresee_count(const struct wn_observer *observer, int64_t position0, int n, int *first);
+int wn_foresee_stride(int64_t n_total);
+/* Where the query of a position is placed, given the text's length. */
+int64_t wn_foresee_position(int64_t n_total, int64_t position);
 
 /* The last `window` queries of a session, as captured: after RoPE and norm, not scaled. */
 struct wn_recent {
@@ -30,20 +54,6 @@ struct wn_recent {
     int64_t position0; /* queries before it were not captured */
     float **q;         /* [n_layers] -> [window][n_heads][k_dim]; slot = position % window */
 };
-
-/*
- * Queries of a session at evenly spaced positions, as captured: after RoPE and norm, not scaled, in
- * half precision. Placed after the text's end they stand for the queries to come.
- */
-struct wn_sampled_queries {
-    int64_t n_total; /* text length that spaces them */
-    int64_t n;       /* queries; 0: none kept */
-    uint16_t **q;    /* [n_layers] -> [n][n_heads][k_dim] */
-};
-/* Position of the t-th. */
-int64_t wn_sampled_position(const struct wn_sampled_queries *sampled, int64_t t);
-/* The first whose position is at least `position`; n when there is none. */
-int64_t wn_sampled_find(const struct wn_sampled_queries *sampled, int64_t position);
 
 /* The part of a step that belongs to one session: rows row0 .. row0+n_rows-1 of the batch. */
 struct wn_span {
@@ -53,14 +63,22 @@ struct wn_span {
     struct wn_observer *observers;
     int n_observers;
     struct wn_recent *recent; /* or NULL */
+    /* Of which some are kept: the place of row n_silent among those they are taken from; or NULL. */
     struct wn_sampled_queries *sampled;
+    int64_t sampled_place;
+    int n_silent; /* first rows, which only ask for a rehearsal: neither kept nor observed */
 };
 
 struct wn_attention;
 
+/* Turns n_rows scaled queries q float [n_rows][dim] and their log denominators into those of squared
+ * probabilities: exp(2 s - 2 lse). Their softcap is twice as large; a log-weight, which is added
+ * once, is missing once. */
+void wn_square_rows(float *q, int n_rows, int dim, float *lse);
+
 wn_status wn_attention_create(const struct wn_layer_geometry *geometry, int n_layers, int n_batch,
-                              int max_spans, int n_threads, const struct wn_kernels *kernels,
-                              struct wn_attention **out);
+                              int max_spans, int n_threads, const struct wn_layer_rope *ropes,
+                              const struct wn_kernels *kernels, struct wn_attention **out);
 void wn_attention_free(struct wn_attention *attention);
 
 /* Sets the spans of the next step and divides its work. Spans are borrowed until the step is

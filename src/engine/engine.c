@@ -260,7 +260,7 @@ static int64_t cells_bytes(const struct wn_engine *engine, enum ggml_type cell_t
 static wn_status graft_context(struct wn_engine *engine, struct wn_error *err) {
     wn_status status =
         wn_attention_create(engine->geometry, engine->n_layers, engine->n_batch, WN_MAX_SPANS,
-                            engine->n_threads, engine->kernels, &engine->attention);
+                            engine->n_threads, engine->ropes, engine->kernels, &engine->attention);
     if (status == WN_OK) {
         const struct wn_graft_hooks hooks = {
             .append = wn_attention_append,
@@ -360,6 +360,7 @@ void wn_engine_free(struct wn_engine *engine) {
         wn_rope_free(&engine->ropes[i]);
     free(engine->ropes);
     wn_engine_free_gains(engine);
+    wn_engine_free_calibration(engine);
     free(engine->geometry);
     free(engine->shapes);
     free(engine);

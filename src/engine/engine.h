@@ -17,8 +17,9 @@
 enum { WN_MAX_SPANS = 16 };
 /* Rows of logits that one step can give; llama.cpp's buffers for them grow with it. */
 enum { WN_MAX_OUTPUTS = 64 };
-/* Policies with different query weights that one prefill can serve. */
-enum { WN_MAX_OBSERVERS = 4 };
+/* Policies with different query weights that one prefill can serve; besides foresight and a
+ * rehearsal. */
+enum { WN_MAX_WEIGHTED = 4, WN_MAX_OBSERVERS = WN_MAX_WEIGHTED + 2 };
 /* Queries that a session keeps for an inspection. */
 enum { WN_MAX_KEPT_QUERIES = 4096 };
 
@@ -40,8 +41,9 @@ struct wn_engine {
     struct wn_graft *graft;
     struct wn_layer_geometry *geometry; /* [n_layers] */
     struct wn_layer_rope *ropes;        /* [n_layers] */
-    float **gain;        /* [n_layers] -> [n_heads], see gain.h; NULL until foresight needs it */
-    char rope_fault[96]; /* why queries cannot be re-posed; "" when they can */
+    float **gain; /* [n_layers] -> [n_heads], see gain.h; NULL until foresight needs it */
+    struct wn_calibration *calibration; /* or NULL */
+    char rope_fault[96];                /* why queries cannot be re-posed; "" when they can */
     struct wn_attention *attention;
     struct wn_pool *pool;
     struct wn_layer_shape *shapes; /* [n_layers] */
@@ -65,7 +67,8 @@ struct wn_session {
     struct wn_observer observers[WN_MAX_OBSERVERS];
     int n_observers;
     struct wn_recent recent;
-    struct wn_sampled_queries sampled;
+    struct wn_sampled_queries sampled;   /* of the text, for a fit */
+    struct wn_sampled_queries rehearsed; /* of its rehearsal, likewise; n = 0: none */
     bool compressed;
     bool observation_lost; /* a step or a compression stopped midway */
 };
@@ -83,6 +86,8 @@ struct wn_step_part {
     const int32_t *tokens;
     int n_tokens;
     bool all_logits;
+    struct wn_observer *rehearsal; /* the tokens repeat the text, observed by this alone; or NULL */
+    int n_silent;                  /* the first of them that only ask for it */
 };
 /* Runs one step over 1 .. WN_MAX_SPANS parts (n_batch rows at most) and appends their rows. On
  * failure no session holds any of its rows, and those that observed have lost their observation.
@@ -98,7 +103,14 @@ void wn_session_drop_observation(struct wn_session *session);
 void wn_session_lose_observation(struct wn_session *session);
 wn_status wn_session_copy_observation(struct wn_session *to, const struct wn_session *from);
 int64_t wn_session_observe_bytes(const struct wn_session *session);
-/* The observer that serves a policy, or NULL. */
+/* Room for the sums of `capacity` entries. */
+wn_status wn_session_add_observer(struct wn_session *session, const struct wn_observer *observer,
+                                  struct wn_error *err);
+void wn_session_remove_observer(struct wn_session *session, enum wn_observer_kind kind);
+/* The observer of a kind of which there is one, or NULL. */
+struct wn_observer *wn_session_find_observer(const struct wn_session *session,
+                                             enum wn_observer_kind kind);
+/* The observer that serves a policy's weights, or NULL. */
 const struct wn_observer *wn_session_observer(const struct wn_session *session,
                                               const struct wn_policy *policy);
 /* An observer's sums of a KV head's first n_entries: observed float [n_group][n_entries]. */
@@ -123,19 +135,36 @@ size_t wn_window_scratch_bytes(const struct wn_session *session, const struct wn
 
 wn_status wn_engine_gains(struct wn_engine *engine, struct wn_error *err);
 void wn_engine_free_gains(struct wn_engine *engine);
+/* WN_E_MODEL when the model's queries cannot be placed anew. Measures the gains on first use. */
+wn_status wn_session_foresee_check(struct wn_session *session, struct wn_error *err);
+/* Mean square attention of the foreseen queries that could see each entry: foreseen float
+ * [n_group][n_entries] (overwritten). */
+void wn_session_foreseen(const struct wn_session *session, int layer, int head, float *foreseen);
+/* The same of rehearsed queries; 0 for entries that came after the rehearsal. */
+void wn_session_rehearsed(const struct wn_session *session, int layer, int head, float *rehearsed);
+
+/* ---- reference queries, for a fit ---- */
+
 wn_status wn_session_sample_queries(struct wn_session *session, int64_t n_total,
                                     struct wn_error *err);
-void wn_sampled_free(struct wn_sampled_queries *sampled, int n_layers);
-wn_status wn_sampled_copy(struct wn_session *to, const struct wn_session *from);
-int64_t wn_sampled_bytes(const struct wn_session *session);
-/* Where the t-th sampled query is placed: behind the text, spread over a horizon, alike for all
- * heads. */
-int64_t wn_foreseen_position(const struct wn_session *session, int64_t t);
-/* Mean square attention of the sampled queries, placed after the text: foreseen float
- * [n_group][n_entries] (overwritten). scratch from wn_foresee_scratch_bytes. */
-void wn_session_foresee(const struct wn_session *session, int layer, int head, float *foreseen,
-                        void *scratch);
-size_t wn_foresee_scratch_bytes(const struct wn_session *session, int layer);
+/* How many foreseen ones were kept, and the t-th of a query head, placed and scaled: q float
+ * [k_dim]. */
+int64_t wn_session_n_foreseen(const struct wn_session *session);
+void wn_foreseen_query(const struct wn_session *session, int layer, int head, int64_t t, float *q);
+/* Rows of a fit of a KV head of this layer. */
+int64_t wn_session_n_reference(const struct wn_session *session, int layer);
+size_t wn_reference_scratch_bytes(const struct wn_session *session, int layer);
+/* See wn_head_reader. */
+bool wn_session_read_reference(const struct wn_session *session, int layer, int head,
+                               const struct wn_selection *selection,
+                               const struct wn_reference_arrays *arrays, void *scratch);
+
+/* ---- calibration ---- */
+
+void wn_engine_free_calibration(struct wn_engine *engine);
+/* WN_E_STATE when the policy divides its budget by shares that the engine does not know. */
+wn_status wn_engine_check_calibrated(const struct wn_engine *engine, const struct wn_policy *policy,
+                                     struct wn_error *err);
 
 /* ---- compression ---- */
 
@@ -152,13 +181,19 @@ struct wn_gathered {
     struct wn_head_reader reader;
 };
 
-/* Refuses a policy whose observation the session does not hold, then gathers and plans. Free
- * `all` with wn_gathered_free whatever the status, the plan when it is WN_OK. */
+/* Refuses a policy whose observation the session does not hold, then gathers. Free `all` with
+ * wn_gathered_free whatever the status. */
+wn_status wn_session_gather(const struct wn_session *session, const struct wn_policy *policy,
+                            struct wn_gathered *all, struct wn_error *err);
+/* Gathers and plans. Free `all` with wn_gathered_free whatever the status, the plan when it is WN_OK. */
 wn_status wn_session_plan(const struct wn_session *session, const struct wn_policy *policy,
                           struct wn_gathered *all, struct wn_plan *plan, struct wn_error *err);
 void wn_gathered_free(struct wn_gathered *all);
 /* Keys and values of a head as floats, k [n][k_dim], v [n][v_dim]; NULL: not wanted. */
 void wn_session_read_rows(const struct wn_session *session, int layer, int head, float *k,
                           float *v);
+/* Keys of the entries idx [n], k float [n][k_dim]. */
+void wn_session_read_keys(const struct wn_session *session, int layer, int head, const int32_t *idx,
+                          int64_t n, float *k);
 
 #endif

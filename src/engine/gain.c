@@ -250,8 +250,8 @@ static const char measured_text[] =
     "of the surf. When they reached the harbour, the clock on the tower was wrong by an hour, and "
     "the woman smiled.";
 
-static wn_status measure_rho(struct wn_model *model, int n_layers, int n_threads, float *rho,
-                             bool *found, struct wn_error *err) {
+wn_status wn_gain_measure_rho(struct wn_model *model, int n_layers, int n_threads, float *rho,
+                              bool *found, struct wn_error *err) {
     struct wn_tokens tokens = {0};
     wn_status status =
         wn_model_tokenize(model, measured_text, sizeof measured_text - 1, true, &tokens, err);
@@ -265,6 +265,15 @@ static wn_status measure_rho(struct wn_model *model, int n_layers, int n_threads
     return status;
 }
 
+wn_status wn_gain_of_rho(const struct wn_model *model, const struct wn_layer_geometry *geometry,
+                         int n_layers, const float *rho, float **gain, struct wn_error *err) {
+    wn_status status = wn_output_norms(model->path, geometry, n_layers, gain, err);
+    for (int i = 0; status == WN_OK && i < n_layers; i++)
+        for (int g = 0; g < geometry[i].n_heads; g++)
+            gain[i][g] = (float)(gain[i][g] / pow(rho[i], 0.75));
+    return status;
+}
+
 wn_status wn_gain_measure(struct wn_model *model, const struct wn_layer_geometry *geometry,
                           int n_layers, int n_threads, float **gain, bool *has_residual,
                           struct wn_error *err) {
@@ -272,12 +281,9 @@ wn_status wn_gain_measure(struct wn_model *model, const struct wn_layer_geometry
     float *rho = malloc((size_t)n_layers * sizeof *rho);
     if (rho == NULL)
         return wn_error_set(err, WN_E_MEMORY, "out of memory");
-    wn_status status = measure_rho(model, n_layers, n_threads, rho, &found, err);
+    wn_status status = wn_gain_measure_rho(model, n_layers, n_threads, rho, &found, err);
     if (status == WN_OK)
-        status = wn_output_norms(model->path, geometry, n_layers, gain, err);
-    for (int i = 0; status == WN_OK && i < n_layers; i++)
-        for (int g = 0; g < geometry[i].n_heads; g++)
-            gain[i][g] = (float)(gain[i][g] / pow(rho[i], 0.75));
+        status = wn_gain_of_rho(model, geometry, n_layers, rho, gain, err);
     if (status == WN_OK && has_residual != NULL)
         *has_residual = found;
     free(rho);

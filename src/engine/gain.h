@@ -30,6 +30,13 @@ wn_status wn_gain_measure(struct wn_model *model, const struct wn_layer_geometry
                           int n_layers, int n_threads, float **gain, bool *has_residual,
                           struct wn_error *err);
 
+/* rho float [n_layers], measured on that text; all 1 when *found is false. */
+wn_status wn_gain_measure_rho(struct wn_model *model, int n_layers, int n_threads, float *rho,
+                              bool *found, struct wn_error *err);
+/* The gains that follow from it. */
+wn_status wn_gain_of_rho(const struct wn_model *model, const struct wn_layer_geometry *geometry,
+                         int n_layers, const float *rho, float **gain, struct wn_error *err);
+
 /* The two factors. norm[l][g] = ||W_o,g||_F, read row by row from a GGUF file. */
 wn_status wn_output_norms(const char *path, const struct wn_layer_geometry *geometry, int n_layers,
                           float **norm, struct wn_error *err);

@@ -39,6 +39,17 @@ void wn_session_read_rows(const struct wn_session *session, int layer, int head,
     }
 }
 
+void wn_session_read_keys(const struct wn_session *session, int layer, int head, const int32_t *idx,
+                          int64_t n, float *k) {
+    const struct wn_kv kv = wn_store_kv(session->store, layer, head);
+    const struct wn_page_layout *layout = kv.layout;
+    for (int64_t j = 0; j < n; j++)
+        session->engine->kernels->decode_row(
+            layout->k_type,
+            kv.pages[idx[j] / WN_PAGE_LEN] + (size_t)(idx[j] % WN_PAGE_LEN) * layout->k_row_bytes,
+            k + j * layout->k_dim, layout->k_dim);
+}
+
 /* The pipeline's reader. */
 static bool read_head(void *user, int i_head, int thread, const struct wn_head_arrays *arrays) {
     const struct wn_gathered *all = user;
@@ -52,7 +63,9 @@ static bool read_head(void *user, int i_head, int thread, const struct wn_head_a
         wn_session_observed(session, wn_session_observer(session, all->policy), layer, head,
                             view->n_entries, arrays->observed);
     if (arrays->foreseen != NULL)
-        wn_session_foresee(session, layer, head, arrays->foreseen, all->scratch[thread]);
+        wn_session_foreseen(session, layer, head, arrays->foreseen);
+    if (arrays->rehearsed != NULL)
+        wn_session_rehearsed(session, layer, head, arrays->rehearsed);
     if (arrays->k_norm != NULL || arrays->v_norm != NULL) {
         const struct wn_kv kv = wn_store_kv(session->store, layer, head);
         session->engine->kernels->row_norms(&kv, 0, view->n_entries, arrays->k_norm,
@@ -61,6 +74,15 @@ static bool read_head(void *user, int i_head, int thread, const struct wn_head_a
     if (arrays->k != NULL || arrays->v != NULL)
         wn_session_read_rows(session, layer, head, arrays->k, arrays->v);
     return true;
+}
+
+/* The pipeline's reader for a fit. */
+static bool read_reference(void *user, int i_head, int thread, const struct wn_selection *selection,
+                           const struct wn_reference_arrays *arrays) {
+    const struct wn_gathered *all = user;
+    const struct wn_head_view *view = &all->view[i_head];
+    return wn_session_read_reference(all->session, view->layer, view->head, selection, arrays,
+                                     all->scratch[thread]);
 }
 
 /* Log-weights and positions, which only a session compressed before has of its own. */
@@ -79,18 +101,26 @@ static bool copy_entries(struct wn_gathered *all, int i) {
     return true;
 }
 
-/* Enough for a window and for foreseen queries, which follow one another on a thread. */
+/* Enough for whatever follows one another on a thread. */
+static size_t layer_scratch_bytes(const struct wn_gathered *all, int layer) {
+    const struct wn_session *session = all->session;
+    const struct wn_policy *policy = all->policy;
+    const size_t needed[] = {
+        wn_policy_observe(policy) == WN_OBSERVE_WINDOW
+            ? wn_window_scratch_bytes(session, policy, layer)
+            : 0,
+        wn_policy_fits(policy) ? wn_reference_scratch_bytes(session, layer) : 0,
+    };
+    size_t most = 0;
+    for (size_t i = 0; i < sizeof needed / sizeof needed[0]; i++)
+        most = needed[i] > most ? needed[i] : most;
+    return most;
+}
+
 static bool make_scratch(struct wn_gathered *all) {
-    const bool window = wn_policy_observe(all->policy) == WN_OBSERVE_WINDOW;
-    const bool foresees = wn_policy_foresees(all->policy);
-    if (!window && !foresees)
-        return true;
     size_t scratch_bytes = 64;
     for (int layer = 0; layer < all->session->engine->n_layers; layer++) {
-        const size_t for_window =
-            window ? wn_window_scratch_bytes(all->session, all->policy, layer) : 0;
-        const size_t for_foresight = foresees ? wn_foresee_scratch_bytes(all->session, layer) : 0;
-        const size_t bytes = for_window > for_foresight ? for_window : for_foresight;
+        const size_t bytes = layer_scratch_bytes(all, layer);
         if (scratch_bytes < bytes)
             scratch_bytes = bytes;
     }
@@ -129,13 +159,16 @@ static bool gather(struct wn_gathered *all) {
                 .gain = engine->gain != NULL ? engine->gain[layer] +
                                                    head * (geometry->n_heads / geometry->n_kv_heads)
                                              : NULL,
+                .n_reference =
+                    wn_policy_fits(all->policy) ? wn_session_n_reference(session, layer) : 0,
             };
             all->entry_bytes[i] = wn_layer_entry_bytes(&engine->shapes[layer]);
             if (session->compressed && !copy_entries(all, i))
                 return false;
         }
     }
-    all->reader = (struct wn_head_reader){.read = read_head, .user = all};
+    all->reader =
+        (struct wn_head_reader){.read = read_head, .read_reference = read_reference, .user = all};
     return make_scratch(all);
 }
 
@@ -144,13 +177,15 @@ static wn_status check_observed(const struct wn_session *session, const struct w
     const enum wn_observe needs = wn_policy_observe(policy);
     const char *name = wn_score_name(policy->score);
     const bool foresees = wn_policy_foresees(policy);
-    if ((needs == WN_OBSERVE_NONE && !foresees) || session->n_tokens == 0)
+    const bool fits = wn_policy_fits(policy);
+    if ((needs == WN_OBSERVE_NONE && !foresees && !fits) || session->n_tokens == 0)
         return WN_OK;
     if (session->observation_lost)
         return wn_error_set(err, WN_E_STATE,
                             "what policy %s observed was lost when a step was stopped midway",
                             name);
-    bool ok = !foresees || session->sampled.n > 0;
+    bool ok = (!foresees || wn_session_find_observer(session, WN_OBSERVER_FORESEEN) != NULL) &&
+              (!fits || session->sampled.n > 0);
     if (needs == WN_OBSERVE_ALL) {
         const struct wn_observer *observer = wn_session_observer(session, policy);
         ok = ok && observer != NULL;
@@ -161,22 +196,68 @@ static wn_status check_observed(const struct wn_session *session, const struct w
     } else if (needs == WN_OBSERVE_WINDOW) {
         ok = ok && wn_session_holds_queries(session, wn_policy_window(policy));
     }
+    if (ok && wn_policy_rehearses(policy) &&
+        wn_session_find_observer(session, WN_OBSERVER_REHEARSED) == NULL)
+        return wn_error_set(err, WN_E_STATE,
+                            "policy %s needs the text to be rehearsed after it was fed", name);
     if (ok)
         return WN_OK;
     return wn_error_set(err, WN_E_STATE, "policy %s was not announced before the text was fed",
                         name);
 }
 
-wn_status wn_session_plan(const struct wn_session *session, const struct wn_policy *policy,
-                          struct wn_gathered *all, struct wn_plan *plan, struct wn_error *err) {
+/* Entries that the policy keeps of the text, as a share of its tokens in every head. */
+static double kept_share(const struct wn_gathered *all) {
+    const struct wn_keep *keep = &all->policy->keep;
+    double n_entries = 0.0, bytes = 0.0, n_within = 0.0;
+    for (int i = 0; i < all->n_heads; i++) {
+        const int64_t n = all->view[i].n_entries;
+        n_entries += (double)n;
+        bytes += (double)n * (double)all->entry_bytes[i];
+        n_within += (double)(n < keep->tokens ? n : keep->tokens);
+    }
+    double n_kept = keep->share * n_entries;
+    if (keep->kind == WN_KEEP_TOKENS)
+        n_kept = n_within;
+    else if (keep->kind == WN_KEEP_BYTES)
+        n_kept = bytes > (double)keep->bytes ? n_entries * (double)keep->bytes / bytes : n_entries;
+    return n_kept / ((double)all->n_heads * (double)all->session->n_tokens);
+}
+
+static bool fill_shares(struct wn_gathered *all) {
+    const struct wn_calibration *calibration = all->session->engine->calibration;
+    if (all->policy->budget != WN_BUDGET_STATIC || calibration == NULL)
+        return true;
+    double *share = malloc(((size_t)all->n_heads + 1) * sizeof *share);
+    if (share == NULL)
+        return false;
+    wn_calibration_shares(calibration, kept_share(all), share);
+    for (int i = 0; i < all->n_heads; i++)
+        all->view[i].share = share[i];
+    free(share);
+    return true;
+}
+
+wn_status wn_session_gather(const struct wn_session *session, const struct wn_policy *policy,
+                            struct wn_gathered *all, struct wn_error *err) {
     *all = (struct wn_gathered){.session = session, .policy = policy};
     wn_status status = wn_policy_check(policy, err);
+    if (status == WN_OK)
+        status = wn_engine_check_calibrated(session->engine, policy, err);
     if (status == WN_OK)
         status = check_observed(session, policy, err);
     if (status != WN_OK)
         return status;
-    if (!gather(all))
+    if (!gather(all) || !fill_shares(all))
         return wn_error_set(err, WN_E_MEMORY, "out of memory while scoring");
+    return WN_OK;
+}
+
+wn_status wn_session_plan(const struct wn_session *session, const struct wn_policy *policy,
+                          struct wn_gathered *all, struct wn_plan *plan, struct wn_error *err) {
+    const wn_status status = wn_session_gather(session, policy, all, err);
+    if (status != WN_OK)
+        return status;
     const struct wn_plan_options options = {
         .n_threads = session->engine->n_threads,
         .entry_bytes = all->entry_bytes,

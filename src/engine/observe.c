@@ -19,6 +19,7 @@ static void free_observer(struct wn_observer *observer, int n_layers) {
     for (int i = 0; observer->sum != NULL && i < n_layers; i++)
         free(observer->sum[i]);
     free(observer->sum);
+    free(observer->n_before);
     *observer = (struct wn_observer){0};
 }
 
@@ -37,6 +38,13 @@ static uint8_t *make_sums(size_t n_rows, int64_t capacity, const uint8_t *from,
 static wn_status widen_observer(const struct wn_session *session, struct wn_observer *observer,
                                 int64_t capacity) {
     const int n_layers = session->engine->n_layers;
+    if (observer->kind == WN_OBSERVER_FORESEEN) {
+        int32_t *n_before =
+            realloc(observer->n_before, (size_t)capacity * sizeof *observer->n_before);
+        if (n_before == NULL)
+            return WN_E_MEMORY;
+        observer->n_before = n_before;
+    }
     uint8_t **sums = calloc((size_t)n_layers, sizeof *sums);
     if (sums == NULL)
         return WN_E_MEMORY;
@@ -62,7 +70,7 @@ static wn_status widen_observer(const struct wn_session *session, struct wn_obse
 wn_status wn_observers_reserve(struct wn_session *session, int64_t n_entries) {
     for (int o = 0; o < session->n_observers; o++) {
         struct wn_observer *observer = &session->observers[o];
-        if (n_entries <= observer->capacity)
+        if (n_entries <= observer->capacity || observer->kind == WN_OBSERVER_REHEARSED)
             continue;
         const int64_t n =
             n_entries > observer->n_total ? n_entries + n_entries / 4 : observer->n_total;
@@ -76,9 +84,43 @@ wn_status wn_observers_reserve(struct wn_session *session, int64_t n_entries) {
 const struct wn_observer *wn_session_observer(const struct wn_session *session,
                                               const struct wn_policy *policy) {
     for (int o = 0; o < session->n_observers; o++)
-        if (wn_score_same_weights(session->observers[o].policy.score, policy->score))
+        if (session->observers[o].kind == WN_OBSERVER_WEIGHTED &&
+            wn_score_same_weights(session->observers[o].policy.score, policy->score))
             return &session->observers[o];
     return NULL;
+}
+
+struct wn_observer *wn_session_find_observer(const struct wn_session *session,
+                                             enum wn_observer_kind kind) {
+    for (int o = 0; o < session->n_observers; o++)
+        if (session->observers[o].kind == kind)
+            return (struct wn_observer *)&session->observers[o];
+    return NULL;
+}
+
+void wn_session_remove_observer(struct wn_session *session, enum wn_observer_kind kind) {
+    struct wn_observer *observer = wn_session_find_observer(session, kind);
+    if (observer == NULL)
+        return;
+    free_observer(observer, session->engine->n_layers);
+    *observer = session->observers[--session->n_observers];
+    session->observers[session->n_observers] = (struct wn_observer){0};
+}
+
+wn_status wn_session_add_observer(struct wn_session *session, const struct wn_observer *observer,
+                                  struct wn_error *err) {
+    if (session->n_observers == WN_MAX_OBSERVERS)
+        return wn_error_set(err, WN_E_STATE, "too many observers");
+    struct wn_observer *added = &session->observers[session->n_observers];
+    *added = *observer;
+    if (added->n_entries > 0 &&
+        widen_observer(session, added, wn_sums_capacity(added->n_entries)) != WN_OK) {
+        free_observer(added, session->engine->n_layers);
+        return wn_error_set(err, WN_E_MEMORY, "no memory for the sums of %lld entries",
+                            (long long)observer->n_entries);
+    }
+    session->n_observers++;
+    return WN_OK;
 }
 
 void wn_session_observed(const struct wn_session *session, const struct wn_observer *observer,
@@ -91,11 +133,19 @@ void wn_session_observed(const struct wn_session *session, const struct wn_obser
                      0, n_entries, observed + x * n_entries);
 }
 
+static int n_weighted(const struct wn_session *session) {
+    int n = 0;
+    for (int o = 0; o < session->n_observers; o++)
+        n += session->observers[o].kind == WN_OBSERVER_WEIGHTED;
+    return n;
+}
+
 static wn_status add_observer(struct wn_session *session, const struct wn_policy *policy,
                               int64_t n_total, struct wn_error *err) {
     for (int o = 0; o < session->n_observers; o++) {
         struct wn_observer *observer = &session->observers[o];
-        if (!wn_score_same_weights(observer->policy.score, policy->score))
+        if (observer->kind != WN_OBSERVER_WEIGHTED ||
+            !wn_score_same_weights(observer->policy.score, policy->score))
             continue;
         if (session->n_tokens > 0 && observer->n_total != n_total)
             return wn_error_set(
@@ -110,13 +160,30 @@ static wn_status add_observer(struct wn_session *session, const struct wn_policy
             err, WN_E_STATE,
             "policy %s needs every query: it must be announced before the first token",
             wn_score_name(policy->score));
-    if (session->n_observers == WN_MAX_OBSERVERS)
+    if (n_weighted(session) == WN_MAX_WEIGHTED)
         return wn_error_set(err, WN_E_STATE,
                             "at most %d policies that need every query can be announced",
-                            WN_MAX_OBSERVERS);
-    session->observers[session->n_observers++] = (struct wn_observer){
-        .policy = *policy, .n_total = n_total, .harmonic = wn_query_harmonic(policy, n_total)};
-    return WN_OK;
+                            WN_MAX_WEIGHTED);
+    const struct wn_observer observer = {.kind = WN_OBSERVER_WEIGHTED,
+                                         .policy = *policy,
+                                         .n_total = n_total,
+                                         .harmonic = wn_query_harmonic(policy, n_total)};
+    return wn_session_add_observer(session, &observer, err);
+}
+
+static wn_status foresee(struct wn_session *session, int64_t n_total, struct wn_error *err) {
+    struct wn_observer *observer = wn_session_find_observer(session, WN_OBSERVER_FORESEEN);
+    if (observer != NULL && (observer->n_total == n_total || session->n_tokens == 0)) {
+        observer->n_total = n_total;
+        return WN_OK;
+    }
+    if (session->n_tokens > 0)
+        return wn_error_set(err, WN_E_STATE,
+                            "foresight needs queries of the whole text: it must be announced, with "
+                            "the text's length, before the first token");
+    const wn_status status = wn_session_foresee_check(session, err);
+    const struct wn_observer added = {.kind = WN_OBSERVER_FORESEEN, .n_total = n_total};
+    return status == WN_OK ? wn_session_add_observer(session, &added, err) : status;
 }
 
 /* ---- the last queries ---- */
@@ -219,10 +286,14 @@ wn_status wn_session_observe(struct wn_session *session, const struct wn_policy 
     if (status == WN_OK)
         status = check_group(session, policy, err);
     if (status == WN_OK)
+        status = wn_engine_check_calibrated(session->engine, policy, err);
+    if (status == WN_OK)
         status = check_length(session, n_total, err);
     if (status != WN_OK)
         return status;
     if (wn_policy_foresees(policy))
+        status = foresee(session, n_total, err);
+    if (status == WN_OK && wn_policy_fits(policy))
         status = wn_session_sample_queries(session, n_total, err);
     if (status != WN_OK)
         return status;
@@ -260,10 +331,11 @@ void wn_session_drop_observation(struct wn_session *session) {
     session->n_observers = 0;
     free_recent(&session->recent, session->engine->n_layers);
     wn_sampled_free(&session->sampled, session->engine->n_layers);
+    wn_sampled_free(&session->rehearsed, session->engine->n_layers);
 }
 
 void wn_session_lose_observation(struct wn_session *session) {
-    if (session->n_observers == 0 && session->recent.window == 0)
+    if (session->n_observers == 0 && session->recent.window == 0 && session->sampled.n == 0)
         return;
     wn_session_drop_observation(session);
     session->observation_lost = true;
@@ -275,20 +347,33 @@ wn_status wn_session_copy_observation(struct wn_session *to, const struct wn_ses
         const struct wn_observer *original = &from->observers[o];
         *copy = *original;
         copy->sum = NULL;
+        copy->n_before = NULL;
         to->n_observers = o + 1;
         if (original->sum == NULL)
             continue;
+        if (original->n_before != NULL) {
+            const size_t n_bytes = (size_t)original->capacity * sizeof *copy->n_before;
+            if ((copy->n_before = malloc(n_bytes)) == NULL)
+                return WN_E_MEMORY;
+            memcpy(copy->n_before, original->n_before, n_bytes);
+        }
         copy->sum = calloc((size_t)from->engine->n_layers, sizeof *copy->sum);
         if (copy->sum == NULL)
             return WN_E_MEMORY;
         for (int i = 0; i < from->engine->n_layers; i++) {
-            copy->sum[i] = make_sums(observer_rows(from, i), original->capacity, original->sum[i],
-                                     original->capacity, from->n_tokens);
+            copy->sum[i] = make_sums(
+                observer_rows(from, i), original->capacity, original->sum[i], original->capacity,
+                original->kind == WN_OBSERVER_REHEARSED ? original->n_entries : from->n_tokens);
             if (copy->sum[i] == NULL)
                 return WN_E_MEMORY;
         }
     }
-    wn_status status = wn_sampled_copy(to, from);
+    const struct wn_engine *engine = from->engine;
+    wn_status status =
+        wn_sampled_copy(engine->geometry, engine->n_layers, &from->sampled, &to->sampled);
+    if (status == WN_OK)
+        status =
+            wn_sampled_copy(engine->geometry, engine->n_layers, &from->rehearsed, &to->rehearsed);
     if (status != WN_OK || from->recent.window == 0)
         return status;
     status = make_recent(from, from->recent.window, &to->recent);
@@ -311,5 +396,8 @@ int64_t wn_session_observe_bytes(const struct wn_session *session) {
         if (session->recent.window > 0)
             bytes += recent_floats(session, i, session->recent.window) * sizeof(float);
     }
-    return (int64_t)bytes + wn_sampled_bytes(session);
+    const struct wn_engine *engine = session->engine;
+    return (int64_t)bytes +
+           wn_sampled_bytes(engine->geometry, engine->n_layers, &session->sampled) +
+           wn_sampled_bytes(engine->geometry, engine->n_layers, &session->rehearsed);
 }

@@ -231,6 +231,24 @@ void wn_rope_free(struct wn_layer_rope *rope) {
 
 /* ---- re-posing ---- */
 
+void wn_rope_turn(const struct wn_layer_rope *rope, int64_t delta, float *turn) {
+    for (int i = 0; i < rope->n_dims / 2; i++) {
+        const double angle = fmod((double)delta * rope->frequency[i], 2.0 * M_PI);
+        turn[2 * i] = (float)cos(angle);
+        turn[2 * i + 1] = (float)sin(angle);
+    }
+}
+
+void wn_rope_apply(const struct wn_layer_rope *rope, const float *turn, float *q) {
+    for (int i = 0; i < rope->n_dims / 2; i++) {
+        float *first = &q[first_of_pair(rope->neox, i)];
+        float *second = &q[second_of_pair(rope->neox, rope->n_dims, i)];
+        const float c = turn[2 * i], s = turn[2 * i + 1], x = *first, y = *second;
+        *first = x * c - y * s;
+        *second = x * s + y * c;
+    }
+}
+
 void wn_rope_shift(const struct wn_layer_rope *rope, float *q, int64_t delta) {
     for (int i = 0; i < rope->n_dims / 2; i++) {
         float *first = &q[first_of_pair(rope->neox, i)];

@@ -87,7 +87,10 @@ wn_status wn_session_feed(struct wn_session *session, const int32_t *tokens, int
     struct wn_engine *engine = session->engine;
     wn_status status = check_feed(session, tokens, n, err);
     const bool all = options != NULL && options->logits == WN_LOGITS_ALL;
-    const int64_t step = all && engine->n_batch > WN_MAX_OUTPUTS ? WN_MAX_OUTPUTS : engine->n_batch;
+    const int64_t most = all && engine->n_batch > WN_MAX_OUTPUTS ? WN_MAX_OUTPUTS : engine->n_batch;
+    /* Steps of one length: queries of a short last one would foresee for all of its entries. */
+    const int64_t n_steps = (n + most - 1) / most,
+                  step = n_steps > 0 ? (n + n_steps - 1) / n_steps : 1;
     engine->stopped = false;
     engine->polled = options;
     engine->polled_total = n;

@@ -4,13 +4,31 @@
 
 #include "engine/engine.h"
 
+/* The step's entries are seen by its own foreseen queries and all after them. */
+static void note_step(struct wn_session *session, int n_tokens) {
+    const struct wn_observer *observer = wn_session_find_observer(session, WN_OBSERVER_FORESEEN);
+    for (int t = 0; observer != NULL && t < n_tokens; t++)
+        observer->n_before[session->n_tokens + t] = (int32_t)observer->n_queries;
+}
+
+/* Counts the queries of a step that succeeded. */
+static void count_queries(struct wn_session *session, const struct wn_step_part *part) {
+    struct wn_observer *observer = wn_session_find_observer(session, WN_OBSERVER_FORESEEN);
+    int first;
+    if (part->rehearsal != NULL)
+        part->rehearsal->n_queries += part->n_tokens - part->n_silent;
+    else if (observer != NULL)
+        observer->n_queries +=
+            wn_foresee_count(observer, session->n_tokens, part->n_tokens, &first);
+}
+
 static wn_status prepare_sessions(const struct wn_step_part *parts, int n_parts,
                                   struct wn_span *spans) {
     int row0 = 0;
     for (int i = 0; i < n_parts; i++) {
         struct wn_session *session = parts[i].session;
         wn_status status = wn_store_reserve(session->store, parts[i].n_tokens);
-        if (status == WN_OK && session->n_observers > 0)
+        if (status == WN_OK && session->n_observers > 0 && parts[i].rehearsal == NULL)
             status = wn_observers_reserve(session, session->n_tokens + parts[i].n_tokens);
         if (status != WN_OK)
             return status;
@@ -23,7 +41,18 @@ static wn_status prepare_sessions(const struct wn_step_part *parts, int n_parts,
             .n_observers = session->n_observers,
             .recent = session->recent.window > 0 ? &session->recent : NULL,
             .sampled = &session->sampled,
+            .sampled_place = session->n_tokens,
         };
+        if (parts[i].rehearsal != NULL) {
+            spans[i].observers = parts[i].rehearsal;
+            spans[i].n_observers = 1;
+            spans[i].recent = NULL;
+            spans[i].sampled = &session->rehearsed;
+            spans[i].sampled_place = parts[i].rehearsal->n_queries;
+            spans[i].n_silent = parts[i].n_silent;
+        } else {
+            note_step(session, parts[i].n_tokens);
+        }
         row0 += parts[i].n_tokens;
     }
     return WN_OK;
@@ -90,12 +119,14 @@ wn_status wn_engine_step(struct wn_engine *engine, const struct wn_step_part *pa
     status = decode(engine, err);
     if (status != WN_OK) {
         for (int i = 0; i < n_parts; i++)
-            wn_session_lose_observation(parts[i].session);
+            if (parts[i].rehearsal == NULL)
+                wn_session_lose_observation(parts[i].session);
         return status;
     }
     for (int i = 0; i < n_parts; i++) {
         wn_store_commit(parts[i].session->store, parts[i].n_tokens,
                         engine->batch.pos + spans[i].row0);
+        count_queries(parts[i].session, &parts[i]);
         parts[i].session->n_tokens += parts[i].n_tokens;
     }
     return WN_OK;

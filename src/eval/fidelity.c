@@ -64,6 +64,13 @@ static wn_status build(struct wn_fidelity *fidelity, struct wn_engine *engine,
     if (status == WN_OK) {
         status = wn_session_feed(fidelity->prefix, tokens, n_prefix, NULL, err);
     }
+    bool rehearses = false;
+    for (int i = 0; i < n_policies; i++) {
+        rehearses = rehearses || wn_policy_rehearses(&policies[i]);
+    }
+    if (status == WN_OK && rehearses) {
+        status = wn_session_rehearse(fidelity->prefix, tokens, n_prefix, NULL, err);
+    }
     if (status == WN_OK) {
         status = score(fidelity, fidelity->prefix, keep_row, fidelity, err);
     }

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { N_SEEDS = 3, N_SHARES = 2, OWN_PREFIX = 1280, OWN_SCORED = 64, N_OWN = 3 };
+enum { N_SEEDS = 3, N_SHARES = 2, OWN_PREFIX = 1280, OWN_SCORED = 64, N_OWN = 5 };
 static const double shares[N_SHARES] = {0.20, 0.10};
 
 /* Sums over texts of one policy's KL at each share. */
@@ -23,13 +23,24 @@ struct tally {
     double kl[N_SHARES];
 };
 
-enum { DEFAULT, SNAPKV, H2O_MEAN, N_TALLIES };
+enum { MIN_H, SNAPKV, H2O_MEAN, FORESIGHT, FORESIGHT_FIT, REHEARSAL, N_TALLIES };
 
 static void start_tallies(struct tally *tallies) {
     memset(tallies, 0, N_TALLIES * sizeof *tallies);
-    tallies[DEFAULT].name = "default";
-    tallies[DEFAULT].n_seeds = N_SEEDS;
-    wn_policy_default(&tallies[DEFAULT].policy, WN_SCORE_MIN_H);
+    tallies[MIN_H].name = "min_h";
+    tallies[MIN_H].n_seeds = N_SEEDS;
+    wn_policy_default(&tallies[MIN_H].policy, WN_SCORE_MIN_H);
+    tallies[FORESIGHT].name = "foresight";
+    wn_policy_default(&tallies[FORESIGHT].policy, WN_SCORE_FORESIGHT);
+    tallies[FORESIGHT].policy.fit = WN_FIT_NONE;
+    tallies[FORESIGHT_FIT].name = "foresight_fit";
+    tallies[FORESIGHT_FIT].policy = tallies[FORESIGHT].policy;
+    tallies[FORESIGHT_FIT].policy.fit = WN_FIT_BOTH;
+    tallies[REHEARSAL].name = "rehearsal";
+    wn_policy_default(&tallies[REHEARSAL].policy, WN_SCORE_REHEARSAL);
+    for (int i = FORESIGHT; i <= REHEARSAL; i++) {
+        tallies[i].n_seeds = 1;
+    }
     tallies[SNAPKV].name = "snapkv";
     tallies[SNAPKV].reference = "B:snapkv";
     wn_policy_default(&tallies[SNAPKV].policy, WN_SCORE_SNAPKV);
@@ -128,13 +139,15 @@ static double reference_mean(const char *table, const char *method, double share
     return n > 0 ? sum / n : NAN;
 }
 
-static void report_default(struct wn_targets *targets, const struct tally *tally, const char *texts,
-                           int n_texts, int64_t n_scored) {
-    static const double limits[N_SHARES] = {0.22, 0.36};
+/* limits: the most that the KL may be at each share; NULL: no promise. */
+static void report_tally(struct wn_targets *targets, const struct tally *tally, const char *texts,
+                         int n_texts, int64_t n_scored, const double *limits) {
     for (int s = 0; s < N_SHARES; s++) {
         char name[64];
-        snprintf(name, sizeof name, "quality_default_keep%.0f_%s", shares[s] * 100, texts);
-        wn_targets_add(targets, name, tally->kl[s] / n_texts, WN_TARGET_AT_MOST, limits[s],
+        snprintf(name, sizeof name, "quality_%s_keep%.0f_%s", tally->name, shares[s] * 100, texts);
+        wn_targets_add(targets, name, tally->kl[s] / n_texts,
+                       limits != NULL ? WN_TARGET_AT_MOST : WN_TARGET_NONE,
+                       limits != NULL ? limits[s] : 0.0,
                        "mean KL(full || compressed) in nat, %d texts, %d seeds, %lld tokens each",
                        n_texts, tally->n_seeds, (long long)n_scored);
     }
@@ -142,7 +155,19 @@ static void report_default(struct wn_targets *targets, const struct tally *tally
 
 static void report_reference(struct wn_targets *targets, const struct tally *tallies,
                              const char *table, int n_texts) {
-    report_default(targets, &tallies[DEFAULT], "reference_texts", n_texts, 64);
+    static const struct {
+        int tally;
+        double limits[N_SHARES];
+    } promises[] = {
+        {MIN_H, {0.22, 0.36}},
+        {FORESIGHT, {0.028, 0.080}},
+        {FORESIGHT_FIT, {0.020, 0.062}},
+        {REHEARSAL, {0.010, 0.032}},
+    };
+    for (size_t i = 0; i < sizeof promises / sizeof promises[0]; i++) {
+        report_tally(targets, &tallies[promises[i].tally], "reference_texts", n_texts, 64,
+                     promises[i].limits);
+    }
     for (int i = SNAPKV; i <= H2O_MEAN; i++) {
         for (int s = 0; s < N_SHARES; s++) {
             char name[64];
@@ -184,6 +209,18 @@ static wn_status measure_reference(struct wn_targets *targets, struct wn_error *
 
 /* ---- our own texts ---- */
 
+/* How many times closer to the full cache than min-h. */
+static void report_gain(struct wn_targets *targets, const struct tally *tallies, int i,
+                        const double *least) {
+    for (int s = 0; s < N_SHARES; s++) {
+        char name[64];
+        snprintf(name, sizeof name, "quality_%s_keep%.0f_gain", tallies[i].name, shares[s] * 100);
+        wn_targets_add(targets, name, tallies[MIN_H].kl[s] / tallies[i].kl[s], WN_TARGET_AT_LEAST,
+                       least[s], "KL of min-h sampled over that of %s, %d own texts",
+                       tallies[i].name, N_OWN);
+    }
+}
+
 static wn_status measure_own(struct wn_targets *targets, struct wn_error *err) {
     struct tally tallies[N_TALLIES];
     start_tallies(tallies);
@@ -195,16 +232,13 @@ static wn_status measure_own(struct wn_targets *targets, struct wn_error *err) {
             return status;
         }
     }
-    report_default(targets, &tallies[DEFAULT], "own_texts", N_OWN, OWN_SCORED);
-    for (int i = SNAPKV; i <= H2O_MEAN; i++) {
-        for (int s = 0; s < N_SHARES; s++) {
-            char name[64];
-            snprintf(name, sizeof name, "quality_%s_keep%.0f_own_texts", tallies[i].name,
-                     shares[s] * 100);
-            wn_targets_add(targets, name, tallies[i].kl[s] / N_OWN, WN_TARGET_NONE, 0.0,
-                           "mean KL in nat, %d texts, %d tokens each", N_OWN, OWN_SCORED);
-        }
+    static const double min_h_limits[N_SHARES] = {0.22, 0.36};
+    for (int i = 0; i < N_TALLIES; i++) {
+        report_tally(targets, &tallies[i], "own_texts", N_OWN, OWN_SCORED,
+                     i == MIN_H ? min_h_limits : NULL);
     }
+    report_gain(targets, tallies, FORESIGHT, (const double[]){5.0, 3.0});
+    report_gain(targets, tallies, REHEARSAL, (const double[]){12.0, 8.0});
     return WN_OK;
 }
 

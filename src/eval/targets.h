@@ -21,11 +21,17 @@ struct wn_target_row {
     const char *detail; /* one line: what the figure was made of */
 };
 
+/* Most lengths of needle samples in one run. */
+enum { WN_TARGET_LENGTHS_MAX = 8 };
+
 struct wn_targets {
     struct wn_model *model;
     struct wn_engine *engine;
     int n_vocab, n_threads;
-    int64_t n_rounds;         /* of timed comparisons; odd */
+    int64_t n_rounds;                       /* of timed comparisons; odd */
+    int64_t n_samples;                      /* of each needle task and length; 1 .. 100 */
+    int64_t lengths[WN_TARGET_LENGTHS_MAX]; /* of needle samples, tokens */
+    int n_lengths;
     const char *texts;        /* folder of our own texts */
     const char *reference;    /* folder of reference data, or NULL */
     struct wn_tokens text[8]; /* our own texts, tokenised */
@@ -63,7 +69,10 @@ wn_status wn_target_decode(struct wn_targets *targets, struct wn_error *err);
 wn_status wn_target_prefill(struct wn_targets *targets, struct wn_error *err);
 wn_status wn_target_memory(struct wn_targets *targets, struct wn_error *err);
 wn_status wn_target_scoring(struct wn_targets *targets, struct wn_error *err);
+wn_status wn_target_foresight(struct wn_targets *targets, struct wn_error *err);
+wn_status wn_target_study(struct wn_targets *targets, struct wn_error *err);
 wn_status wn_target_methods(struct wn_targets *targets, struct wn_error *err);
+wn_status wn_target_needles(struct wn_targets *targets, struct wn_error *err);
 wn_status wn_target_quality(struct wn_targets *targets, struct wn_error *err);
 
 #endif

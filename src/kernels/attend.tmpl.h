@@ -80,12 +80,15 @@ static void attend_start(const struct work *w, const struct wn_partial *out) {
         out->l[r] = 0;
     }
     memset(w->alpha, 0, BLOCK_ROWS * sizeof *w->alpha);
-    memset(w->acc, 0, (size_t)round_up(w->n_rows, TILE_ROWS) * (size_t)w->v_pad * sizeof(float));
+    if (out->acc != NULL) {
+        memset(w->acc, 0,
+               (size_t)round_up(w->n_rows, TILE_ROWS) * (size_t)w->v_pad * sizeof(float));
+    }
 }
 
 static void attend_finish(const struct work *w, const struct wn_page_layout *layout,
                           struct wn_partial *out) {
-    for (int r = 0; r < w->n_rows; r++) {
+    for (int r = 0; out->acc != NULL && r < w->n_rows; r++) {
         memcpy(out->acc + (size_t)r * layout->v_dim, w->acc + (size_t)r * w->v_pad,
                (size_t)layout->v_dim * sizeof(float));
     }
@@ -160,7 +163,7 @@ static void stream_page(const struct work *w, const struct page_span *span, floa
         prefetch_page(next, span->layout->position_offset, n_passes(w, span->layout));
     stream_scores(w, span, &prefetch);
     softmax_rows(w, 0, w->n_rows, w->s, w->alpha, span, cap, out);
-    for (int r = 0; r < w->n_rows;) {
+    for (int r = 0; out->acc != NULL && r < w->n_rows;) {
         const int n = few_rows(w->n_rows - r);
         switch (n) {
         case 1:
@@ -234,7 +237,7 @@ static void attend_block(const struct work *w, const struct page_span *span, int
         softmax_rows(w, t * TILE_ROWS, n_left < TILE_ROWS ? n_left : TILE_ROWS,
                      w->s + (size_t)i_row * WN_PAGE_LEN, w->alpha + i_row, span, cap, out);
     }
-    for (int i_panel = 0; i_panel < w->v_pad / PANEL; i_panel++) {
+    for (int i_panel = 0; out->acc != NULL && i_panel < w->v_pad / PANEL; i_panel++) {
         for (int t = tile_first; t < tile_last; t++) {
             if (tile_sees(w, t, span)) {
                 tile_values(w, span, t, (t - tile_first) * TILE_ROWS, i_panel);
@@ -267,7 +270,9 @@ static void attend_tiles(const struct wn_kv *kv, int64_t first, int64_t last,
             continue;
         }
         pack_k(w, &span);
-        pack_v(w, &span);
+        if (out->acc != NULL) {
+            pack_v(w, &span);
+        }
         for (int t = 0; t < n_tiles; t += n_block_tiles) {
             const int t_last = t + n_block_tiles < n_tiles ? t + n_block_tiles : n_tiles;
             attend_block(w, &span, t, t_last, rows->softcap, out);

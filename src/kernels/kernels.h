@@ -58,12 +58,12 @@ struct wn_rows {
 /*
  * Softmax over a part of the entries, not yet normalised:
  *     m[r] = max_i s_i,  l[r] = sum_i exp(s_i - m[r]),  acc[r] = sum_i exp(s_i - m[r]) v_i.
- * A row that sees no entry has m = -inf, l = 0, acc = 0.
+ * A row that sees no entry has m = -inf, l = 0, acc = 0. Without acc values are not read.
  */
 struct wn_partial {
     float *m;   /* [n_rows] */
     float *l;   /* [n_rows] */
-    float *acc; /* [n_rows][v_dim] */
+    float *acc; /* [n_rows][v_dim], or NULL: not wanted */
 };
 
 /* Sum over rows, per entry:  sum[g][i] += sum_{rows r of head g} w[r] exp(s_{r,i} - lse[r]). */

@@ -156,7 +156,7 @@ static void attend(const struct wn_kv *kv, int64_t first, int64_t last, const st
         out->m[r] = (float)w.m[r];
         const double alpha = w.m[r] == -INFINITY ? 0 : exp(w.m[r] - (double)out->m[r]);
         out->l[r] = (float)(w.l[r] * alpha);
-        for (int c = 0; c < layout->v_dim; c++) {
+        for (int c = 0; out->acc != NULL && c < layout->v_dim; c++) {
             const size_t i = (size_t)r * layout->v_dim + c;
             out->acc[i] = (float)(w.acc[i] * alpha);
         }

@@ -46,7 +46,7 @@ consistent() {
 }
 
 # The table: a row of twelve columns for each head of the model.
-run 0 "${ask[@]}" --keep 30%
+run 0 "${ask[@]}" --policy min-h --keep 30%
 shows '^model +[^ ].*, '
 shows '^prompt +[0-9]+ tokens, '
 shows '^policy +min-h, keep 30%, select sample \(tau 1, seed 0\)'
@@ -64,7 +64,7 @@ shows '^time +read in .*, planned in .*, inspected in '
 says_not 'warning'
 
 # The object.
-run 0 "${ask[@]}" --keep 30% --json
+run 0 "${ask[@]}" --policy min-h --keep 30% --json
 python3 -m json.tool "$work/out" >/dev/null || fail "not JSON"
 consistent
 json 'd["settings"]["policy"] == "min-h" and d["settings"]["queries"] == 32'
@@ -77,6 +77,15 @@ json 'all(h["error"] > 0 and h["evicted_mass"] > 0 for h in d["heads"])'
 json 'all(h["abs_log_partition_change"] > 0 for h in d["heads"])'
 
 # The compression that `run` makes of the same prompt is the one inspected.
+kept=$(total entries_after)
+run 0 run -t 1 -f "$work/text" --policy min-h --keep 30% -n 1 --json
+json "d['answers'][0]['compression']['entries_after'] == $kept"
+
+# The same for the policy that is used when none is named.
+run 0 "${ask[@]}" --keep 30% --json
+consistent
+json 'd["settings"]["policy"] == d["settings"]["budget"] == "foresight"'
+json 'all(h["draws"] is None for h in d["heads"])'
 kept=$(total entries_after)
 run 0 run -t 1 -f "$work/text" --keep 30% -n 1 --json
 json "d['answers'][0]['compression']['entries_after'] == $kept"
@@ -109,8 +118,8 @@ consistent
 json 'd["totals"]["merged"] > 0 and d["settings"]["merge"] == 0.3'
 run 0 "${ask[@]}" --policy h2o --keep 24 --merge 0.3
 shows '^merged +[0-9,]+ evicted entries into kept ones$'
-for budget in global adaptive adaptive-model; do
-    run 0 "${ask[@]}" --budget "$budget" --keep 30% --json
+for budget in global adaptive adaptive-model foresight; do
+    run 0 "${ask[@]}" --policy min-h --budget "$budget" --keep 30% --json
     consistent
     json 'len({h["kept"] for h in d["heads"]}) > 1'
 done
@@ -176,7 +185,7 @@ says 'number of query heads .*group weights'
 refused 1 'longer than the context .*-c allows 20' "${ask[@]}" -c 20
 refused 1 'cannot open /nonexistent/text' inspect -f /nonexistent/text
 run 0 "${ask[@]}" --gamma 1
-says 'warning: --gamma has no effect \(only exposure uses it, and the policy is min-h\)'
+says 'warning: --gamma has no effect \(only exposure uses it, and the policy is foresight\)'
 
 # Plots. What cannot be drawn is refused before anything is read, as the test of usage shows.
 if command -v gnuplot >/dev/null; then

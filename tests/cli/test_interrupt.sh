@@ -6,7 +6,8 @@
 
 # interrupted SIGN ARGUMENTS...: sends SIGINT a moment after the sign: `caught`, the program has
 # begun to read the prompt (it handles the signal from there on), or `text`, the first words are
-# out. A shell starts background jobs with SIGINT ignored, so the program is started by Python,
+# out; and at once at `rehearsing`, the bar of a rehearsal, for which standard error is a terminal.
+# A shell starts background jobs with SIGINT ignored, so the program is started by Python,
 # which can undo that.
 interrupted() {
     local sign=$1
@@ -15,24 +16,43 @@ interrupted() {
     python3 - "$work" "$sign" "$WINNOW_BIN" "$@" <<'PYTHON' || fail "did not stop as it should"
 import os, re, signal, subprocess, sys, time
 work, sign, command = sys.argv[1], sys.argv[2], sys.argv[3:]
+on_terminal = sign == "rehearsing"
+terminal, slave = os.openpty()
+os.set_blocking(terminal, False)
+drawn = b""
+
+def drain():
+    global drawn
+    try:
+        while part := os.read(terminal, 4096):
+            drawn += part
+    except OSError:
+        pass
 
 def seen(process):
+    if on_terminal:
+        drain()
+        return b"rehearsing [" in drawn
     if sign == "text":
         return os.path.getsize(work + "/out") > 0
     status = open(f"/proc/{process.pid}/status").read()
     return int(re.search(r"SigCgt:\s*(\w+)", status)[1], 16) >> (signal.SIGINT - 1) & 1
 
 with open(work + "/out", "wb") as out, open(work + "/err", "wb") as err:
-    process = subprocess.Popen(command, stdout=out, stderr=err, stdin=subprocess.DEVNULL,
+    process = subprocess.Popen(command, stdout=out, stderr=slave if on_terminal else err,
+                               stdin=subprocess.DEVNULL,
                                preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
     deadline = time.monotonic() + 60
     while process.poll() is None and time.monotonic() < deadline and not seen(process):
         time.sleep(0.02)
-    time.sleep(0.3)
+    if not on_terminal:
+        time.sleep(0.3)
     sent = time.monotonic()
     process.send_signal(signal.SIGINT)
     status = process.wait(timeout=30)
     took = time.monotonic() - sent
+    drain()
+    err.write(drawn.replace(b"\r\n", b"\n"))
 print(f"status {status} after {took:.2f} s")
 # A second is the promise; the rest is room for a machine that is busy with something else.
 sys.exit(0 if status == 130 and took < 3 else 1)
@@ -71,6 +91,16 @@ unset WINNOW_CPU
 json 'd["interrupted"] is True'
 json '[a["stop"] for a in d["answers"]] == ["none", "none"]'
 json 'all(a["compression"] is None for a in d["answers"])'
+
+# While rehearsing, in small pieces for want of room.
+head -c 1600 "$work/text" >"$work/short"
+for words in "run -p why" inspect; do
+    # shellcheck disable=SC2086 # several words
+    interrupted rehearsing $words -t 1 -c 520 -f "$work/short" --policy rehearsal
+    says 'stopped on request after reading [0-9,]+ tokens and rehearsing [0-9,]+'
+    says_not '^entries'
+    [ -z "$out" ] || fail "an answer or figures although the rehearsal was stopped"
+done
 
 # An inspection that is stopped while it reads has nothing to show.
 export WINNOW_CPU=reference

@@ -18,7 +18,7 @@ run 0 "${ask[@]}" --keep 50%
 [ -n "$out" ] || fail "no answer"
 says '^document +[0-9]+ tokens, '
 says '^question +[0-9]+ tokens'
-says '^policy +min-h, keep 50%, select sample \(tau 1, seed 0\), group mean, sink auto, recent auto'
+says '^policy +foresight, keep 50%, select topk, group mean, sink auto, recent auto, budget foresight$'
 says '^entries +[0-9]+ kept per head \([0-9]+ to [0-9]+\) of [0-9]+: [0-9.]+ %, '
 says 'compression ratio r = 0\.[0-9]+$'
 says '^KV cache +[0-9.]+ [KM]iB before, [0-9.]+ [KM]iB after: [12]\.[0-9]+ times smaller; '
@@ -27,7 +27,7 @@ says '^resident +[0-9.]+ MiB before, [0-9.]+ MiB after; '
 says '^speed +prompt [0-9.]+ tok/s \([0-9]+ tokens\), answer [0-9.]+ tok/s \([0-9]+ tokens\)'
 says '^model '
 says '^machine +[a-z0-9]+ kernels, [0-9]+ thread'
-says_not 'warning'
+says_not 'warning|note|rehears'
 
 # Quiet leaves the answer alone, which is the same.
 answer=$out
@@ -54,6 +54,20 @@ for policy in random streaming k-norm v-norm tova snapkv h2o h2o-h h2o-mean expo
     json 'd["answers"][0]["compression"]["entries_after"] == 48 * 90'
     json 'd["settings"]["policy"] == "'"$policy"'"'
 done
+for policy in foresight rehearsal; do
+    run 0 "${ask[@]}" --policy "$policy" --budget head --keep 48 -n 2 --json
+    json 'd["answers"][0]["compression"]["kept_per_head_min"] == 48'
+    json 'd["answers"][0]["compression"]["kept_per_head_max"] == 48'
+    json 'd["settings"]["policy"] == "'"$policy"'"'
+done
+# The one that is used when none is named divides by what heads will need.
+run 0 "${ask[@]}" --keep 48 -n 1 --json
+json 'd["settings"]["policy"] == d["settings"]["budget"] == "foresight"'
+json 'd["settings"]["eta"] == 1 and d["settings"]["head_floor"] == 0.1'
+json 'd["settings"]["fit"] == "none" and d["settings"]["ridge"] == 0.1'
+json 'd["answers"][0]["compression"]["entries_after"] == 48 * 90'
+json 'd["answers"][0]["compression"]["kept_per_head_min"] < 48'
+json 'd["prompt"]["rehearse_tokens"] == 0 and d["prompt"]["rehearse_seconds"] == 0'
 # Other divisions of the budget keep as many entries in all, but not in each head.
 for budget in adaptive adaptive-model; do
     run 0 "${ask[@]}" --policy h2o-mean --budget "$budget" --keep 48 --json -n 1
@@ -74,7 +88,7 @@ json 'd["answers"][0]["compression"]["kept_per_head_min"] ==
 says '^winnow: note: --budget pyramid kept the same in every layer \(the smallest budget, k / --beta, '
 says '^winnow: note: nothing was chosen by score \(.*; raise --keep or lower --window\)$'
 [ "$(grep -c 'note: ' "$work/err")" -eq 2 ] || fail "a note is repeated"
-run 0 "${ask[@]}" --budget global --keep 30% --json -n 1
+run 0 "${ask[@]}" --policy min-h --budget global --keep 30% --json -n 1
 json 'd["answers"][0]["compression"]["kept_per_head_min"] !=
       d["answers"][0]["compression"]["kept_per_head_max"]'
 
@@ -96,11 +110,11 @@ json 'd["settings"]["group_weights"] == [0.5, 0.3, 0.2]'
 refused 2 'number of query heads .*group weights' "${ask[@]}" --group 0.5,0.5
 
 # The same seed gives the same sample, another one a different sample.
-run 0 "${ask[@]}" --keep 30% --json
+run 0 "${ask[@]}" --policy min-h --keep 30% --json
 first=$(sed '/econd/d; /resident/d' "$work/out")
-run 0 "${ask[@]}" --keep 30% --json
+run 0 "${ask[@]}" --policy min-h --keep 30% --json
 [ "$(sed '/econd/d; /resident/d' "$work/out")" = "$first" ] || fail "two runs with one seed differ"
-run 0 "${ask[@]}" --keep 30% --seed 7 --json
+run 0 "${ask[@]}" --policy min-h --keep 30% --seed 7 --json
 [ "$(sed '/econd/d; /resident/d; /"seed"/d' "$work/out")" != "$(sed '/"seed"/d' <<<"$first")" ] ||
     fail "the seed changes nothing"
 

@@ -16,7 +16,7 @@ run 0 help
 [ "$out" = "$help_text" ] || fail "help and --help differ"
 run 0 help run
 run_help=$out
-[[ $out == *"--keep AMOUNT"* && $out == *"default 20%"* && $out == *"question-aware"* ]] ||
+[[ $out == *"--keep AMOUNT"* && $out == *"default 20%"* && $out == *"question-aware"* && $out == *"--fit WHAT"* ]] ||
     fail "incomplete help"
 run 0 run --help
 [ "$out" = "$run_help" ] || fail "help run and run --help differ"
@@ -66,6 +66,10 @@ refused 2 '--window: snapkv ' run "${question[@]}" --policy snapkv --window all
 refused 2 '--group: the weights sum to 0.9' run "${question[@]}" --group 0.5,0.4
 refused 2 "--group is refused \('0.5,x' is neither" run "${question[@]}" --group 0.5,x
 refused 2 "--merge '1.5' is refused .*-1 to 1" run "${question[@]}" --merge 1.5
+refused 2 'unknown fit .values. \(choose from none, b, v, bv\)' run "${question[@]}" --fit values
+refused 2 "--ridge '0' is refused .*above 0, up to 1000" run "${question[@]}" --ridge 0
+refused 2 "--eta '-1' is refused \(out of range; give 0 to 10\)" run "${question[@]}" --eta -1
+refused 2 "--head-floor '2' is refused .*0 to 1" inspect "${question[@]}" --head-floor 2
 refused 2 'unknown budget .heda. \(did you mean head\?\)' run "${question[@]}" --budget heda
 refused 2 '--kernel: 4 is not an odd number' run "${question[@]}" --policy snapkv --kernel 4
 refused 2 'no document and no question; give -f FILE, -p TEXT or both' run -m "$missing"

@@ -42,67 +42,111 @@ static void sampled_positions_are_spread_evenly(void **state) {
     assert_int_equal(wn_sampled_position(&one, 0), 0);
 }
 
-/* Mean square attention of the placed queries, in double from what the session holds. */
-static void brute_force(const struct wn_session *session, int layer, int head, int x,
-                        const float *k, int64_t n, double *expected) {
-    const struct wn_layer_geometry *geometry = &session->engine->geometry[layer];
-    const int dim = geometry->k_dim, g = geometry->n_heads / geometry->n_kv_heads;
-    const int64_t n_queries = wn_sampled_find(&session->sampled, session->n_tokens);
-    double *p = malloc((size_t)n * sizeof *p);
-    memset(expected, 0, (size_t)n * sizeof *expected);
-    for (int64_t t = 0; t < n_queries; t++) {
-        float q[MAX_DIM];
-        const uint16_t *stored =
-            session->sampled.q[layer] + (t * geometry->n_heads + head * g + x) * (int64_t)dim;
-        for (int c = 0; c < dim; c++) {
-            q[c] = wn_f16_to_f32(stored[c]);
-        }
-        wn_rope_shift(&session->engine->ropes[layer], q,
-                      wn_foreseen_position(session, t) - wn_sampled_position(&session->sampled, t));
-        double largest = -INFINITY, total = 0.0;
-        for (int64_t i = 0; i < n; i++) {
-            p[i] = 0.0;
-            for (int c = 0; c < dim; c++) {
-                p[i] += (double)geometry->scale * (double)q[c] * (double)k[i * dim + c];
+/* Strides, and that every query is counted in one step whatever the steps. */
+static void foreseen_queries_do_not_depend_on_the_steps(void **state) {
+    (void)state;
+    assert_int_equal(wn_foresee_stride(1), 1);
+    assert_int_equal(wn_foresee_stride(3000), 1);
+    assert_int_equal(wn_foresee_stride(3001), 2);
+    assert_int_equal(wn_foresee_stride(100000), 8);
+    const int64_t totals[] = {1, 3, 9, 700, 4100, 9000};
+    for (int i = 0; i < 6; i++) {
+        const struct wn_observer observer = {.kind = WN_OBSERVER_FORESEEN, .n_total = totals[i]};
+        const int stride = wn_foresee_stride(totals[i]);
+        for (int step = 1; step <= 600; step += 37) {
+            int64_t n = 0, next = -1;
+            for (int64_t at = 0; at < totals[i]; at += step) {
+                const int length = totals[i] - at < step ? (int)(totals[i] - at) : step;
+                int first;
+                const int count = wn_foresee_count(&observer, at, length, &first);
+                if (count > 0) {
+                    assert_true(first >= 0 && first < length);
+                    assert_true(first + (count - 1) * stride < length);
+                    assert_true(next < 0 || at + first == next);
+                    next = at + first + (int64_t)count * stride;
+                }
+                n += count;
             }
-            largest = fmax(largest, p[i]);
-        }
-        for (int64_t i = 0; i < n; i++) {
-            p[i] = exp(p[i] - largest);
-            total += p[i];
-        }
-        for (int64_t i = 0; i < n; i++) {
-            expected[i] += p[i] / total * p[i] / total / (double)n_queries;
+            const int64_t origin = totals[i] > 8 ? 8 : 0;
+            assert_true(n == (totals[i] - origin) / stride ||
+                        n == (totals[i] - origin + stride - 1) / stride);
         }
     }
+}
+
+/* Mean square attention of the placed queries over the entries of their own step and those before,
+ * in double from what the session holds. */
+static void brute_force(const struct wn_session *session, int layer, int head, int x,
+                        const float *k, int64_t split, double *expected) {
+    const struct wn_layer_geometry *geometry = &session->engine->geometry[layer];
+    const int dim = geometry->k_dim, g = geometry->n_heads / geometry->n_kv_heads;
+    const int64_t n = session->n_tokens;
+    double *p = malloc((size_t)n * sizeof *p);
+    int *n_seeing = calloc((size_t)n, sizeof *n_seeing);
+    memset(expected, 0, (size_t)n * sizeof *expected);
+    for (int64_t position = 8; position < n; position++) {
+        const int64_t end = position < split ? split : n;
+        float q[MAX_DIM];
+        memcpy(q, wn_session_query(session, layer, head * g + x, position),
+               (size_t)dim * sizeof *q);
+        wn_rope_shift(&session->engine->ropes[layer], q,
+                      wn_foresee_position(n, position) - position);
+        double largest = -INFINITY, total = 0.0;
+        for (int64_t i = 0; i < end; i++) {
+            p[i] = 0.0;
+            for (int c = 0; c < dim; c++) {
+                p[i] += (double)q[c] * (double)geometry->scale * (double)k[i * dim + c];
+            }
+            largest = p[i] > largest ? p[i] : largest;
+        }
+        for (int64_t i = 0; i < end; i++) {
+            total += exp(p[i] - largest);
+        }
+        for (int64_t i = 0; i < end; i++) {
+            const double a = exp(p[i] - largest) / total;
+            expected[i] += a * a;
+            n_seeing[i]++;
+        }
+    }
+    for (int64_t i = 0; i < n; i++) {
+        expected[i] /= n_seeing[i];
+    }
+    free(n_seeing);
     free(p);
 }
 
 static void what_is_foreseen_is_attention_from_behind_the_text(void **state) {
     const struct fixture *fixture = *state;
     const struct wn_policy policy = foresight(0.2);
-    struct wn_session *session = fixture_session(fixture->engine, fixture, N, &policy);
-    const int layers[] = {0, 11, 29};
-    for (int l = 0; l < 3; l++) {
-        const struct wn_layer_geometry *geometry = &session->engine->geometry[layers[l]];
-        float *k = malloc((size_t)N * (size_t)geometry->k_dim * sizeof *k);
-        float *foreseen = malloc(3 * N * sizeof *foreseen);
-        double expected[N];
-        void *scratch = aligned_alloc(64, wn_foresee_scratch_bytes(session, layers[l]));
-        wn_session_read_rows(session, layers[l], 1, k, NULL);
-        wn_session_foresee(session, layers[l], 1, foreseen, scratch);
-        for (int x = 0; x < 3; x++) {
-            brute_force(session, layers[l], 1, x, k, N, expected);
-            for (int i = 0; i < N; i++) {
-                assert_true(fabs((double)foreseen[x * N + i] - expected[i]) <=
-                            2e-4 * expected[i] + 1e-12);
-            }
+    const int layers[] = {0, 17, 29};
+    const int64_t splits[] = {0, 210};
+    for (int s = 0; s < 2; s++) {
+        struct wn_session *session = NULL;
+        assert_int_equal(wn_session_create(fixture->engine, &session, NULL), WN_OK);
+        assert_int_equal(wn_session_observe(session, &policy, N, NULL), WN_OK);
+        assert_int_equal(wn_session_keep_queries(session, N, N, NULL), WN_OK);
+        if (splits[s] > 0) {
+            fixture_feed(session, fixture->text.id, splits[s]);
         }
-        free(scratch);
-        free(foreseen);
-        free(k);
+        fixture_feed(session, fixture->text.id + splits[s], N - splits[s]);
+        for (int l = 0; l < 3; l++) {
+            const int dim = fixture->engine->geometry[layers[l]].k_dim;
+            float *k = malloc((size_t)N * (size_t)dim * sizeof *k);
+            float foreseen[3 * N];
+            double expected[N];
+            wn_session_read_rows(session, layers[l], 1, k, NULL);
+            wn_session_foreseen(session, layers[l], 1, foreseen);
+            for (int x = 0; x < 3; x++) {
+                brute_force(session, layers[l], 1, x, k, splits[s], expected);
+                for (int i = 0; i < N; i++) {
+                    assert_true(fabs((double)foreseen[x * N + i] - expected[i]) <=
+                                5e-4 * expected[i] + 1e-12);
+                }
+            }
+            free(k);
+        }
+        wn_session_free(session);
     }
-    wn_session_free(session);
 }
 
 static double kl_after(const struct fixture *fixture, const struct wn_policy *policy) {
@@ -172,6 +216,7 @@ static void late_announcements_are_refused(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sampled_positions_are_spread_evenly),
+        cmocka_unit_test(foreseen_queries_do_not_depend_on_the_steps),
         cmocka_unit_test(what_is_foreseen_is_attention_from_behind_the_text),
         cmocka_unit_test(foresight_stays_closer_than_equal_budgets),
         cmocka_unit_test(tiny_prompts_and_forks),

@@ -16,6 +16,7 @@ void head_init(struct head_data *data, int64_t n, int n_group, int layer, int he
     for (int64_t i = 0; i < n * n_group; i++) {
         data->observed[i] = (float)pow(wn_rng_uniform(&rng), 4.0);
         data->foreseen[i] = data->observed[i] * data->observed[i];
+        data->rehearsed[i] = sqrtf(data->observed[i]);
     }
     for (int64_t i = 0; i < PLAN_DIM * n; i++) {
         data->k[i] = (float)(wn_rng_uniform(&rng) - 0.5);
@@ -36,6 +37,7 @@ void head_init(struct head_data *data, int64_t n, int n_group, int layer, int he
         .d_v = PLAN_DIM,
         .observed = data->observed,
         .foreseen = data->foreseen,
+        .rehearsed = data->rehearsed,
         .k_norm = data->k_norm,
         .v_norm = data->v_norm,
         .k = data->k,

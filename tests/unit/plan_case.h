@@ -11,6 +11,7 @@ struct head_data {
     struct wn_head_view view; /* has every array, and log-weights */
     float observed[PLAN_MAX_GROUP * PLAN_MAX_N];
     float foreseen[PLAN_MAX_GROUP * PLAN_MAX_N];
+    float rehearsed[PLAN_MAX_GROUP * PLAN_MAX_N];
     float k_norm[PLAN_MAX_N], v_norm[PLAN_MAX_N];
     float k[PLAN_DIM * PLAN_MAX_N], v[PLAN_DIM * PLAN_MAX_N];
     float log_weight[PLAN_MAX_N];

@@ -37,22 +37,22 @@ static void contributions_are_root_mean_squares_with_gains(void **state) {
     struct wn_head_view head = {
         .n_entries = 3, .n_tokens = 3, .n_group = 2, .foreseen = squares, .v_norm = v_norm};
     double b[3];
-    assert_int_equal(wn_contribution(&head, b), WN_OK);
+    assert_int_equal(wn_contribution(&head, head.foreseen, b), WN_OK);
     assert_true(fabs(b[0] - sqrt(0.125)) < 1e-7);
     assert_true(fabs(b[1] - 2.0 * sqrt(0.045)) < 1e-7);
     assert_true(fabs(b[2] - 3.0 * sqrt(0.58)) < 1e-6);
     head.gain = gain;
-    assert_int_equal(wn_contribution(&head, b), WN_OK);
+    assert_int_equal(wn_contribution(&head, head.foreseen, b), WN_OK);
     assert_true(fabs(b[0] - sqrt(0.5)) < 1e-7);
     assert_true(fabs(b[1] - 2.0 * sqrt(0.01125)) < 1e-7);
     assert_true(fabs(b[2] - 3.0 * sqrt(2.02)) < 1e-6);
 
     const float damaged[] = {NAN, INFINITY, 1, 1, 1, 1};
     head.foreseen = damaged;
-    assert_int_equal(wn_contribution(&head, b), WN_OK);
+    assert_int_equal(wn_contribution(&head, head.foreseen, b), WN_OK);
     assert_true(b[0] == 0.0 && b[1] == 0.0 && b[2] > 0.0);
     head.foreseen = NULL;
-    assert_int_equal(wn_contribution(&head, b), WN_E_ARG);
+    assert_int_equal(wn_contribution(&head, head.foreseen, b), WN_E_ARG);
 }
 
 /* Each query head's score sums to 1 before the mean over the group. */
@@ -113,7 +113,7 @@ static void eta_1_competes_plainly(void **state) {
     const double *rivals[N_HEADS];
     int richest = 0;
     for (int h = 0; h < N_HEADS; h++) {
-        assert_int_equal(wn_contribution(&views[h], contribution[h]), WN_OK);
+        assert_int_equal(wn_contribution(&views[h], views[h].foreseen, contribution[h]), WN_OK);
         rivals[h] = contribution[h];
         for (int i = 4; i < N - 16; i++) {
             total[h] += contribution[h][i];

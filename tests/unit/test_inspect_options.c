@@ -41,7 +41,9 @@ static void defaults(void **state) {
     assert_string_equal(options.reading.kernels, "auto");
     assert_int_equal(options.reading.n_ctx, WN_N_CTX_AUTO);
     assert_int_equal(options.n_queries, 32);
-    assert_int_equal(options.policy.score, WN_SCORE_MIN_H);
+    assert_int_equal(options.policy.score, WN_SCORE_FORESIGHT);
+    assert_true(options.has_fallback);
+    assert_int_equal(options.fallback.score, WN_SCORE_MIN_H);
     assert_null(options.question);
     assert_null(options.plot_path);
     assert_false(options.json || options.help || options.reading.quiet);
@@ -55,6 +57,7 @@ static void flags_reach_their_fields(void **state) {
     assert_string_equal(options.question, "why");
     assert_int_equal(options.n_queries, 4096);
     assert_int_equal(options.policy.score, WN_SCORE_SNAPKV);
+    assert_false(options.has_fallback);
     assert_true(options.policy.merge);
     assert_int_equal(options.policy.pool, WN_POOL_MAX);
     assert_int_equal(options.policy.kernel, 7);

@@ -48,6 +48,7 @@ static void what_each_score_observes(void **state) {
         {WN_SCORE_MIN_C, WN_OBSERVE_WINDOW, 1},
         {WN_SCORE_MIN_H, WN_OBSERVE_WINDOW, 20},
         {WN_SCORE_FORESIGHT, WN_OBSERVE_NONE, 0},
+        {WN_SCORE_REHEARSAL, WN_OBSERVE_NONE, 0},
     };
     for (int s = 0; s < WN_SCORE_COUNT; s++) {
         struct wn_policy policy;

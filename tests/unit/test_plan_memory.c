@@ -75,6 +75,7 @@ static void make_heads(struct wn_head_view *heads) {
             .head = h,
             .observed = observed,
             .foreseen = observed,
+            .rehearsed = observed,
             .v_norm = v_norm,
             .d_k = 1,
             .d_v = 1,

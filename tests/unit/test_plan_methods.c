@@ -238,9 +238,10 @@ static bool read_arrays(void *user, int i_head, int thread, const struct wn_head
         const float *from;
         size_t n;
     } copies[] = {
-        {out->observed, from->observed, 2 * N}, {out->foreseen, from->foreseen, 2 * N},
-        {out->k_norm, from->k_norm, N},         {out->v_norm, from->v_norm, N},
-        {out->k, from->k, N * PLAN_DIM},        {out->v, from->v, N * PLAN_DIM},
+        {out->observed, from->observed, 2 * N},   {out->foreseen, from->foreseen, 2 * N},
+        {out->rehearsed, from->rehearsed, 2 * N}, {out->k_norm, from->k_norm, N},
+        {out->v_norm, from->v_norm, N},           {out->k, from->k, N * PLAN_DIM},
+        {out->v, from->v, N * PLAN_DIM},
     };
     for (size_t c = 0; c < sizeof copies / sizeof copies[0]; c++) {
         if (copies[c].to != NULL) {
@@ -256,8 +257,8 @@ static void arrays_may_be_read_on_demand(void **state) {
     make_heads(views);
     for (int h = 0; h < N_HEADS; h++) {
         bare[h] = views[h];
-        bare[h].observed = bare[h].foreseen = bare[h].k_norm = bare[h].v_norm = bare[h].k =
-            bare[h].v = NULL;
+        bare[h].observed = bare[h].foreseen = bare[h].rehearsed = bare[h].k_norm = bare[h].v_norm =
+            bare[h].k = bare[h].v = NULL;
     }
     for (int s = 0; s < WN_SCORE_COUNT; s++) {
         struct wn_policy policy = policy_of((enum wn_score)s, WN_SELECT_SAMPLE, 0.2);
@@ -265,7 +266,7 @@ static void arrays_may_be_read_on_demand(void **state) {
         struct wn_plan expected = plan_of(&policy, views, N_HEADS);
         for (int n_threads = 1; n_threads <= 3; n_threads += 2) {
             struct reading reading = {.fails_at = -1};
-            const struct wn_head_reader reader = {read_arrays, &reading};
+            const struct wn_head_reader reader = {.read = read_arrays, .user = &reading};
             const struct wn_plan_options options = {.n_threads = n_threads, .reader = &reader};
             struct wn_plan plan;
             assert_int_equal(wn_compress_plan(&policy, bare, N_HEADS, &options, &plan, NULL),

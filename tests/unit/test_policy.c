@@ -14,8 +14,9 @@
 static void names(void **state) {
     (void)state;
     const char *const scores[WN_SCORE_COUNT] = {
-        "full", "random", "streaming", "k-norm",   "v-norm", "tova",  "snapkv", "pyramidkv",
-        "h2o",  "h2o-h",  "h2o-mean",  "exposure", "min",    "min-c", "min-h",  "foresight"};
+        "full",   "random",    "streaming", "k-norm",    "v-norm",   "tova",
+        "snapkv", "pyramidkv", "h2o",       "h2o-h",     "h2o-mean", "exposure",
+        "min",    "min-c",     "min-h",     "foresight", "rehearsal"};
     for (int s = 0; s < WN_SCORE_COUNT; s++) {
         assert_string_equal(wn_score_name((enum wn_score)s), scores[s]);
     }
@@ -28,8 +29,9 @@ static void names(void **state) {
     assert_string_equal(wn_group_name(WN_GROUP_MEAN), "mean");
     assert_string_equal(wn_group_name(WN_GROUP_MAX), "max");
     assert_string_equal(wn_group_name(WN_GROUP_WEIGHTS), "weights");
-    const char *const budgets[WN_BUDGET_COUNT] = {"head",     "global",         "pyramid",
-                                                  "adaptive", "adaptive-model", "foresight"};
+    const char *const budgets[WN_BUDGET_COUNT] = {"head",      "global",         "pyramid",
+                                                  "adaptive",  "adaptive-model", "foresight",
+                                                  "rehearsal", "static"};
     for (int b = 0; b < WN_BUDGET_COUNT; b++) {
         assert_string_equal(wn_budget_name((enum wn_budget)b), budgets[b]);
         assert_true(strlen(wn_budget_summary((enum wn_budget)b)) > 0);
@@ -80,6 +82,7 @@ static void defaults_are_valid_and_those_documented(void **state) {
         assert_int_equal(policy.kernel, 5);
         assert_int_equal(policy.budget, s == WN_SCORE_PYRAMIDKV   ? WN_BUDGET_PYRAMID
                                         : s == WN_SCORE_FORESIGHT ? WN_BUDGET_FORESIGHT
+                                        : s == WN_SCORE_REHEARSAL ? WN_BUDGET_REHEARSAL
                                                                   : WN_BUDGET_HEAD);
         assert_int_equal(policy.group, WN_GROUP_MEAN);
         assert_int_equal(policy.keep.kind, WN_KEEP_SHARE);

@@ -19,6 +19,7 @@ static const struct wn_flag_part parts[] = {
 static const struct wn_flag_table table = {
     .command = "test", .usage = "", .about = "", .parts = parts, .n_parts = 2};
 
+static struct wn_policy_flags flags;
 static struct wn_flags_given given;
 static struct wn_policy policy;
 static struct wn_error err;
@@ -33,7 +34,7 @@ static wn_status parse(const char *line) {
         argv[argc++] = word;
     }
     memset(&err, 0, sizeof err);
-    struct wn_policy_flags flags = {0};
+    flags = (struct wn_policy_flags){0};
     wn_status status = wn_args_parse(&table, argc, argv, &flags, &given, &err);
     return status == WN_OK ? wn_policy_flags_make(&flags, &table, &given, &policy, &err) : status;
 }
@@ -42,6 +43,11 @@ static void accept(const char *line) {
     if (parse(line) != WN_OK) {
         fail_msg("'%s' is refused: %s", line, err.message);
     }
+}
+
+static bool fallback_of(const char *line, struct wn_policy *fallback) {
+    accept(line);
+    return wn_policy_flags_fallback(&flags, &table, &given, fallback);
 }
 
 static void refuse(const char *line, const char *part) {
@@ -82,9 +88,13 @@ static void defaults_are_the_score_s(void **state) {
         assert_int_equal(policy.sink, usual.sink);
         assert_int_equal(policy.recent, usual.recent);
         assert_int_equal(policy.merge, usual.merge);
+        assert_int_equal(policy.fit, usual.fit);
+        assert_true(policy.ridge == usual.ridge && policy.eta == usual.eta);
+        assert_true(policy.head_floor == usual.head_floor);
     }
     accept("");
-    assert_int_equal(policy.score, WN_SCORE_MIN_H);
+    assert_int_equal(policy.score, WN_SCORE_FORESIGHT);
+    assert_int_equal(policy.budget, WN_BUDGET_FORESIGHT);
 }
 
 /* What the help shows as a flag's default is what the library uses. */
@@ -92,11 +102,11 @@ static void presets_are_the_library_s(void **state) {
     (void)state;
     char words[] = "test";
     char *argv[] = {words, NULL};
-    struct wn_policy_flags flags = {0};
+    flags = (struct wn_policy_flags){0};
     struct wn_policy usual;
     assert_int_equal(wn_args_parse(&table, 1, argv, &flags, &given, &err), WN_OK);
-    wn_policy_default(&usual, WN_SCORE_MIN_H);
-    assert_int_equal(flags.score, WN_SCORE_MIN_H);
+    wn_policy_default(&usual, WN_SCORE_FORESIGHT);
+    assert_int_equal(flags.score, WN_SCORE_FORESIGHT);
     assert_int_equal(flags.keep.kind, usual.keep.kind);
     assert_true(flags.keep.share == usual.keep.share);
     assert_int_equal(flags.group.group, usual.group);
@@ -108,6 +118,8 @@ static void presets_are_the_library_s(void **state) {
     assert_true(flags.tau == usual.tau && flags.gamma == usual.gamma && flags.mix == usual.mix);
     assert_true(flags.temperature == usual.temperature);
     assert_true(flags.safeguard == usual.safeguard && flags.beta == usual.beta);
+    assert_true(flags.eta == usual.eta && flags.head_floor == usual.head_floor);
+    assert_true(flags.ridge == usual.ridge);
     assert_int_equal(flags.sink, usual.sink);
     assert_int_equal(flags.recent, usual.recent);
     assert_int_equal(flags.seed, usual.seed);
@@ -119,7 +131,7 @@ static void every_flag_sets_its_field(void **state) {
            "--tau 2 --sink 3 --recent 7 --seed 4294967295 --group max --window 17 --gamma 1.5 "
            "--exposure clipped --pool avg --kernel 9 --proposal-temp 0.5 --temper softmax "
            "--mix 0.75 --draws bisect --safeguard 0.1 --beta 8 --merge-key mean "
-           "--merge-value keep");
+           "--merge-value keep --fit v --ridge 0.5 --eta 2.5 --head-floor 0.3");
     assert_int_equal(policy.score, WN_SCORE_EXPOSURE);
     assert_int_equal(policy.keep.kind, WN_KEEP_TOKENS);
     assert_int_equal(policy.keep.tokens, 512);
@@ -143,6 +155,16 @@ static void every_flag_sets_its_field(void **state) {
     assert_true(policy.safeguard == 0.1 && policy.beta == 8);
     assert_int_equal(policy.merge_key, WN_MERGE_MEAN);
     assert_int_equal(policy.merge_value, WN_MERGE_KEEP);
+    assert_int_equal(policy.fit, WN_FIT_VALUES);
+    assert_true(policy.ridge == 0.5 && policy.eta == 2.5 && policy.head_floor == 0.3);
+    accept("--policy rehearsal --fit none --budget foresight");
+    assert_int_equal(policy.fit, WN_FIT_NONE);
+    assert_int_equal(policy.budget, WN_BUDGET_FORESIGHT);
+    accept("--policy snapkv --fit bv --budget rehearsal");
+    assert_int_equal(policy.fit, WN_FIT_BOTH);
+    assert_int_equal(policy.budget, WN_BUDGET_REHEARSAL);
+    accept("--fit b");
+    assert_int_equal(policy.fit, WN_FIT_LOG_WEIGHTS);
     accept("--tau inf --budget global --select topk");
     assert_true(isinf(policy.tau));
     assert_int_equal(policy.budget, WN_BUDGET_GLOBAL);
@@ -230,6 +252,15 @@ static void ranges_are_refused_by_the_flag_s_name(void **state) {
         {"--gamma nan", "--gamma 'nan' is refused"},
         {"--safeguard 2", "--safeguard '2' is refused"},
         {"--beta 0.5", "--beta '0.5' is refused (out of range; give 1 to 10000)"},
+        {"--fit vb", "unknown fit 'vb' (did you mean bv?)"},
+        {"--fit everything", "unknown fit 'everything' (choose from none, b, v, bv)"},
+        {"--fit=", "unknown fit ''"},
+        {"--ridge 0", "--ridge '0' is refused (out of range; give above 0, up to 1000)"},
+        {"--ridge nan", "--ridge 'nan' is refused"},
+        {"--eta -1", "--eta '-1' is refused (out of range; give 0 to 10)"},
+        {"--eta 10.5", "--eta '10.5' is refused"},
+        {"--head-floor 1.5", "--head-floor '1.5' is refused (out of range; give 0 to 1)"},
+        {"--head-floor -0.1", "--head-floor '-0.1' is refused"},
         {"--merge 1.1", "--merge '1.1' is refused (out of range; give -1 to 1)"},
         {"--merge", "--merge needs a value"},
         {"--sink -1", "--sink '-1' is refused"},
@@ -258,7 +289,7 @@ static void ranges_are_refused_by_the_flag_s_name(void **state) {
  */
 static void fields_are_called_like_their_flags(void **state) {
     (void)state;
-    struct wn_policy_flags flags = {0};
+    flags = (struct wn_policy_flags){0};
     char words[] = "test";
     char *argv[] = {words, NULL};
     assert_int_equal(wn_args_parse(&table, 1, argv, &flags, &given, &err), WN_OK);
@@ -270,12 +301,17 @@ static void fields_are_called_like_their_flags(void **state) {
         {"merge-key", "--merge-key: "},
         {"group", "--group: "},
         {"beta", "--beta: "},
+        {"eta", "--eta: "},
+        {"head-floor", "--head-floor: "},
+        {"ridge", "--ridge: "},
+        {"fit", "--fit: "},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         /* Values that no line can hold, as if the flag had been given. */
         struct wn_policy_flags broken = flags;
         broken.temperature = broken.merge_threshold = broken.beta = -7;
-        broken.merge_key = 99;
+        broken.eta = broken.head_floor = broken.ridge = -7;
+        broken.merge_key = broken.fit = 99;
         broken.group = (struct wn_group_flag){.group = WN_GROUP_WEIGHTS, .n_weights = 0};
         struct wn_flags_given line = {0};
         line.row[wn_args_find(&table, rows[i].flag)] = true;
@@ -288,6 +324,39 @@ static void fields_are_called_like_their_flags(void **state) {
     struct wn_flags_given none = {0};
     assert_int_equal(wn_policy_flags_make(&flags, &table, &none, &policy, &err), WN_E_ARG);
     assert_true(strncmp(err.message, "--policy: ", 10) == 0);
+}
+
+/* What min-h can do in place of a default that the model does not suit. */
+static void fallback_of_a_policy_that_was_not_named(void **state) {
+    (void)state;
+    static const struct {
+        const char *line;
+        bool has_fallback;
+    } rows[] = {
+        {"", true},
+        {"--keep 10% --sink 2 --merge 0.7 --seed 3", true},
+        {"--budget adaptive --window 9 --fit none", true},
+        {"--policy foresight", false},
+        {"--policy min-h", false},
+        {"--policy rehearsal", false},
+        {"--budget foresight", false},
+        {"--budget rehearsal", false},
+        {"--fit b", false},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct wn_policy fallback;
+        if (fallback_of(rows[i].line, &fallback) != rows[i].has_fallback) {
+            fail_msg("'%s' has %s fallback", rows[i].line, rows[i].has_fallback ? "no" : "a");
+        }
+    }
+    struct wn_policy fallback, usual;
+    assert_true(fallback_of("--keep 99 --tau 2", &fallback));
+    wn_policy_default(&usual, WN_SCORE_MIN_H);
+    assert_int_equal(fallback.score, WN_SCORE_MIN_H);
+    assert_int_equal(fallback.select, usual.select);
+    assert_int_equal(fallback.budget, usual.budget);
+    assert_int_equal(fallback.keep.tokens, 99);
+    assert_true(fallback.tau == 2);
 }
 
 /* ---- warnings ---- */
@@ -309,6 +378,8 @@ static void expect_warnings(const char *line, bool seed_has_other_use, const cha
     assert_string_equal(text, expected);
 }
 
+#define NO_QUERIES      "only policies that observe the prompt's queries use it"
+#define NO_NEED         "only the budgets foresight and rehearsal use it"
 #define NO_PROPOSAL     "nothing is sampled; add --select sample, or divide with --budget global"
 #define IDLE(flag, why) "winnow: warning: --" flag " has no effect (" why ")\n"
 
@@ -319,7 +390,16 @@ static void flags_without_effect(void **state) {
     } rows[] = {
         {"", ""},
         {"--policy full", ""},
-        {"--tau 2 --mix 0.5 --proposal-temp 2 --temper softmax --draws bisect --seed 1", ""},
+        {"--policy min-h --tau 2 --mix 0.5 --proposal-temp 2 --temper softmax --draws bisect "
+         "--seed 1",
+         ""},
+        {"--select sample --tau 2 --mix 0.5 --seed 1", ""},
+        {"--group max --pool avg --kernel 3 --eta 2 --head-floor 0.5", ""},
+        {"--policy rehearsal --group max --eta 2 --head-floor 0.5 --ridge 1", ""},
+        {"--policy h2o --budget foresight --eta 2 --head-floor 0.5", ""},
+        {"--policy h2o --budget rehearsal --eta 2 --head-floor 0.5", ""},
+        {"--policy snapkv --fit v --ridge 1", ""},
+        {"--fit bv --ridge 1", ""},
         {"--policy exposure --gamma 1 --exposure clipped --window 9 --group max", ""},
         {"--policy snapkv --kernel 3 --pool max --window 9", ""},
         {"--budget adaptive --safeguard 0.5", ""},
@@ -328,12 +408,21 @@ static void flags_without_effect(void **state) {
         {"--merge 0.5 --merge-key mean --merge-value keep", ""},
         {"--policy random --seed 2", ""},
         {"--policy h2o --pool avg --kernel 3", ""},
-        {"--gamma 1", IDLE("gamma", "only exposure uses it, and the policy is min-h")},
-        {"--exposure age", IDLE("exposure", "only exposure uses it, and the policy is min-h")},
+        {"--gamma 1", IDLE("gamma", "only exposure uses it, and the policy is foresight")},
+        {"--exposure age", IDLE("exposure", "only exposure uses it, and the policy is foresight")},
+        {"--window 9", IDLE("window", NO_QUERIES ", and the policy is foresight")},
+        {"--tau 2", IDLE("tau", "only sampled entries are corrected; add --select sample")},
+        {"--policy h2o --eta 2 --head-floor 0.5", IDLE("eta", NO_NEED) IDLE("head-floor", NO_NEED)},
+        {"--budget adaptive --eta 2", IDLE("eta", NO_NEED)},
+        {"--policy k-norm --budget foresight --group max",
+         IDLE("group", "only policies that look at attention use it, and the policy is k-norm")},
+        {"--ridge 1", IDLE("ridge", "no values are fitted; add --fit v or --fit bv")},
+        {"--fit b --ridge 1", IDLE("ridge", "no values are fitted; add --fit v or --fit bv")},
+        {"--policy rehearsal --fit none --ridge 1",
+         IDLE("ridge", "no values are fitted; add --fit v or --fit bv")},
         {"--policy exposure --exposure clipped",
          IDLE("exposure", "with --gamma 0 nothing is divided by age")},
-        {"--policy k-norm --window 4",
-         IDLE("window", "only policies that look at attention use it, and the policy is k-norm")},
+        {"--policy k-norm --window 4", IDLE("window", NO_QUERIES ", and the policy is k-norm")},
         {"--policy tova --window 4",
          IDLE("window", "only policies that look beyond the last query use it, and the policy is "
                         "tova")},
@@ -389,6 +478,7 @@ static struct wn_plan plan_line(const char *line) {
         head_init(&data[h], N, 2, h / N_KV, h % N_KV);
         for (int i = 0; i < 2 * N; i++) {
             data[h].observed[i] = powf(data[h].observed[i], 1.0f + 2.0f * (float)h);
+            data[h].foreseen[i] = powf(data[h].foreseen[i], 1.0f + 2.0f * (float)h);
         }
         views[h] = data[h].view;
     }
@@ -426,6 +516,17 @@ static void warnings_are_true(void **state) {
         {"--policy h2o --budget global", "--temper softmax", true},
         {"--policy h2o --budget global", "--draws bisect", false},
         {"--policy h2o --select sample", "--mix 0.5", true},
+        {"--policy foresight", "--group max", true},
+        {"--policy foresight", "--window 9", false},
+        {"--policy foresight", "--eta 3", true},
+        {"--policy foresight", "--head-floor 1", true},
+        {"--policy foresight", "--safeguard 0.9", false},
+        {"--policy foresight", "--ridge 1", false},
+        {"--policy foresight --budget adaptive", "--eta 3", false},
+        {"--policy foresight --budget adaptive", "--head-floor 1", false},
+        {"--policy h2o --budget foresight", "--eta 3", true},
+        {"--policy h2o --budget foresight", "--group max", true},
+        {"--policy k-norm --budget foresight", "--group max", false},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         char line[128], text[512];
@@ -451,7 +552,21 @@ static void policy_as_text(void **state) {
     static const struct {
         const char *line, *text;
     } rows[] = {
-        {"", "min-h, keep 20%, select sample (tau 1, seed 0), group mean, sink auto, recent auto"},
+        {"", "foresight, keep 20%, select topk, group mean, sink auto, recent auto, budget "
+             "foresight"},
+        {"--policy min-h",
+         "min-h, keep 20%, select sample (tau 1, seed 0), group mean, sink auto, recent auto"},
+        {"--policy rehearsal --eta 2 --head-floor 0.2 --ridge 0.5",
+         "rehearsal, keep 20%, select topk, group mean, sink auto, recent auto, budget rehearsal "
+         "(eta 2, floor 0.2), fit bv (ridge 0.5)"},
+        {"--policy rehearsal --head-floor 0.2 --fit b --ridge 0.5",
+         "rehearsal, keep 20%, select topk, group mean, sink auto, recent auto, budget rehearsal "
+         "(floor 0.2), fit b"},
+        {"--eta 0.5 --fit v",
+         "foresight, keep 20%, select topk, group mean, sink auto, recent auto, budget foresight "
+         "(eta 0.5), fit v"},
+        {"--budget head --eta 2 --ridge 3",
+         "foresight, keep 20%, select topk, group mean, sink auto, recent auto"},
         {"--policy full --keep 3", "full"},
         {"--policy snapkv --sink 2 --recent 9",
          "snapkv, keep 20%, select topk, group mean, sink 2, recent 9, window 64, avg pool of 5"},
@@ -464,8 +579,8 @@ static void policy_as_text(void **state) {
         {"--policy exposure --gamma 1 --exposure clipped",
          "exposure, keep 20%, select topk, group mean, sink auto, recent auto, window 32, "
          "gamma 1 of clipped"},
-        {"--tau inf --seed 7 --mix 0.9 --proposal-temp 2 --draws bisect --merge 0.8 --window 9 "
-         "--budget global",
+        {"--policy min-h --tau inf --seed 7 --mix 0.9 --proposal-temp 2 --draws bisect --merge "
+         "0.8 --window 9 --budget global",
          "min-h, keep 20%, select sample (tau inf, seed 7, proposal power at 2, mix 0.9, "
          "draws bisect), group mean, sink auto, recent auto, window 9, budget global, "
          "merge above 0.8 (key keep, value mean)"},
@@ -513,10 +628,11 @@ static void pyramids_that_are_flat(void **state) {
         {"--policy pyramidkv --keep 1MiB", 143, true},
         {"--policy pyramidkv --keep 1MiB", 1400, false},
         {"--policy full --budget pyramid", 717, false},
-        {"--budget pyramid", 143, true}, /* sampled, 4 and 32 protected */
-        {"--budget pyramid --sink 0 --recent 8", 150, true},
-        {"--budget pyramid --sink 0 --recent 7", 130, false},
-        {"--budget pyramid --sink 0 --recent 0 --keep 1", 1, false},
+        /* sampled, 4 and 32 protected */
+        {"--policy min-h --budget pyramid", 143, true},
+        {"--policy min-h --budget pyramid --sink 0 --recent 8", 150, true},
+        {"--policy min-h --budget pyramid --sink 0 --recent 7", 130, false},
+        {"--policy min-h --budget pyramid --sink 0 --recent 0 --keep 1", 1, false},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         accept(rows[i].line);
@@ -537,6 +653,7 @@ int main(void) {
         cmocka_unit_test(group_weights),
         cmocka_unit_test(ranges_are_refused_by_the_flag_s_name),
         cmocka_unit_test(fields_are_called_like_their_flags),
+        cmocka_unit_test(fallback_of_a_policy_that_was_not_named),
         cmocka_unit_test(flags_without_effect),
         cmocka_unit_test(warnings_are_true),
         cmocka_unit_test(policy_as_text),

@@ -37,7 +37,9 @@ static int clear_environment(void **state) {
 static void defaults(void **state) {
     (void)state;
     assert_int_equal(parse("-m x -p q"), WN_OK);
-    assert_int_equal(options.policy.score, WN_SCORE_MIN_H);
+    assert_int_equal(options.policy.score, WN_SCORE_FORESIGHT);
+    assert_true(options.has_fallback);
+    assert_int_equal(options.fallback.score, WN_SCORE_MIN_H);
     assert_int_equal(options.n_predict, 256);
     assert_int_equal(options.reading.n_ctx, WN_N_CTX_AUTO);
     assert_int_equal(options.reading.n_batch, 512);
@@ -55,6 +57,7 @@ static void flags_reach_their_fields(void **state) {
         WN_OK);
     /* Rows of both parts of the policy's flags; the rest of them has a test of its own. */
     assert_int_equal(options.policy.score, WN_SCORE_SNAPKV);
+    assert_false(options.has_fallback);
     assert_int_equal(options.policy.keep.bytes, 64 << 20);
     assert_int_equal(options.policy.pool, WN_POOL_MAX);
     assert_true(options.policy.seed == 4294967295u);
@@ -129,12 +132,15 @@ static void help_needs_nothing_else(void **state) {
     rewind(out);
     char line[512];
     int n_flags = 0;
+    bool separates_names = false;
     while (fgets(line, sizeof line, out) != NULL) {
         if (strlen(line) > 81) {
             fail_msg("too long: %s", line);
         }
+        separates_names |= strstr(line, " b: how much each kept entry weighs\n") != NULL;
         n_flags += strncmp(line, "  -", 3) == 0 || strncmp(line, "      --", 8) == 0;
     }
+    assert_true(separates_names);
     assert_int_equal(n_flags, wn_args_count(&wn_run_flags));
     fclose(out);
 }
@@ -151,8 +157,11 @@ static void warned(const char *line, char *text, size_t text_bytes) {
 static void warnings(void **state) {
     (void)state;
     char text[2048];
-    warned("-m x -p q --tau 2 --sink 1", text, sizeof text);
+    warned("-m x -p q --policy min-h --tau 2 --sink 1", text, sizeof text);
     assert_string_equal(text, "");
+    warned("-m x -p q --tau 2", text, sizeof text);
+    assert_string_equal(text, "winnow: warning: --tau has no effect (only sampled entries are "
+                              "corrected; add --select sample)\n");
     warned("-m x -p q --sink 0", text, sizeof text);
     assert_non_null(strstr(text, "winnow: warning: --sink 0 lets the first positions be evicted"));
     /* Tokens are drawn from the seed too, when they are drawn. */
