@@ -6,6 +6,7 @@
 #include "cli/policy_text.h"
 #include "cli/utf8.h"
 #include "core/clock.h"
+#include "eval/calibration.h"
 
 #include <stdarg.h>
 #include <stdlib.h>
@@ -238,6 +239,38 @@ wn_status wn_reading_check_budget(const struct wn_reading *reading, struct wn_er
     return status;
 }
 
+static bool on_calibrate(void *user, int64_t n_done, int64_t n_total) {
+    struct wn_reading *reading = user;
+    wn_progress_update(&reading->progress, n_done, n_total, wn_clock());
+    return !wn_interrupt_raised();
+}
+
+/* Static budgets need what a calibration measured: looked up, or measured now. */
+static wn_status calibrate(struct wn_reading *reading, struct wn_error *err) {
+    const struct wn_calibrate_options options = {.on_progress = on_calibrate, .user = reading};
+    struct wn_error note = {0};
+    bool measured = false;
+    wn_interrupt_catch();
+    wn_progress_begin(&reading->progress, stderr,
+                      wn_progress_style_of(stderr, reading->options->quiet), "calibrating", 0,
+                      wn_clock());
+    wn_status status =
+        wn_calibration_ensure(reading->engine, reading->model, reading->options->model_path, NULL,
+                              &options, &measured, &note);
+    wn_progress_end(&reading->progress);
+    if (status != WN_OK) {
+        return wn_error_set(err, status, "cannot calibrate the model (%s)", note.message);
+    }
+    if (note.message[0] != '\0') {
+        wn_reading_say(reading, "note: %s", note.message);
+    }
+    if (measured) {
+        wn_reading_say(reading, "note: the model was calibrated for --budget static (winnow "
+                                "calibrate does it with texts of your own)");
+    }
+    return WN_OK;
+}
+
 static wn_status make_engine(struct wn_reading *reading, int64_t n_ctx, struct wn_error *err) {
     const struct wn_reading_options *options = reading->options;
     struct wn_engine_options engine_options;
@@ -259,7 +292,7 @@ static wn_status make_engine(struct wn_reading *reading, int64_t n_ctx, struct w
                        "warning: -t %lld is above the %d cores this process may use (using %d)",
                        (long long)options->n_threads, n_threads, n_threads);
     }
-    return WN_OK;
+    return reading->policy.budget == WN_BUDGET_STATIC ? calibrate(reading, err) : WN_OK;
 }
 
 /* Announces the policy, or the fallback where the model does not suit it. */

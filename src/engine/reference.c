@@ -6,8 +6,12 @@
 
 #include "engine/scratch.h"
 
-/* Queries of each query head read at once. */
-enum { BLOCK_QUERIES = 64 };
+enum {
+    /* Most foreseen queries of each query head beside rehearsed ones. */
+    BESIDE_QUERIES = 80,
+    /* Queries of each query head read at once. */
+    BLOCK_QUERIES = 64
+};
 
 /* Queries of each query head: the foreseen ones come first. */
 struct reference {
@@ -21,8 +25,10 @@ struct reference {
 };
 
 static void count(const struct wn_session *session, struct reference *reference) {
-    reference->n_foreseen = wn_session_n_foreseen(session);
     reference->n_rehearsed = session->rehearsed.n;
+    reference->n_foreseen = wn_session_n_foreseen(session);
+    if (reference->n_rehearsed > 0 && reference->n_foreseen > BESIDE_QUERIES)
+        reference->n_foreseen = BESIDE_QUERIES;
 }
 
 int64_t wn_session_n_reference(const struct wn_session *session, int layer) {
@@ -37,13 +43,19 @@ size_t wn_reference_scratch_bytes(const struct wn_session *session, int layer) {
     return wn_query_scratch_lay_out(session, layer, BLOCK_QUERIES, NULL, NULL);
 }
 
+/* The t-th of n_foreseen queries, evenly among all that were kept. */
+static int64_t foreseen_index(const struct reference *reference, int64_t t) {
+    const int64_t n_all = wn_session_n_foreseen(reference->session);
+    return (2 * t + 1) * n_all / (2 * reference->n_foreseen);
+}
+
 /* A query, scaled, and the log denominator it had; NaN: none but these entries are in it. */
 static float load_query(const struct reference *reference, int head, int64_t t, float *q) {
     const struct wn_session *session = reference->session;
     const struct wn_engine *engine = session->engine;
     const struct wn_layer_geometry *geometry = &engine->geometry[reference->layer];
     if (t < reference->n_foreseen) {
-        wn_foreseen_query(session, reference->layer, head, t, q);
+        wn_foreseen_query(session, reference->layer, head, foreseen_index(reference, t), q);
         return NAN;
     }
     const struct wn_sampled_queries *kept = &session->rehearsed;

@@ -14,7 +14,7 @@ enum {
     CUE_TOKENS = 8,
     FEWEST_CHUNK_TOKENS = 16,
     /* Rehearsed queries that a fit looks at. */
-    REFERENCE_QUERIES = 160
+    REFERENCE_QUERIES = 80
 };
 
 /* Room for the rehearsal of n_total tokens over what the session holds now. */

@@ -335,12 +335,12 @@ static wn_status draw_plan(const struct task *task, struct wn_rng *rng,
 /* ---- wording ---- */
 
 /*
- * Whether a small model answers depends on the wording. This one was chosen among nine by the score
- * of SmolLM2-135M-Instruct with the full cache at 1,024 tokens, three samples of a task: 0.71,
- * where the bare question "What is the secret code of amber-falcon in the text above?" gave 0.39.
- * A question that begins its own answer ("The secret code for amber-falcon is") helps most, above
- * all in the noise, which the model otherwise goes on reciting; with several keys it helps to show
- * the sentence instead.
+ * Whether a small model answers depends on the wording. This one was chosen among some eleven by the
+ * score of SmolLM2-135M-Instruct with the full cache at 1,024 tokens: 0.71 on three samples of a task
+ * (0.63 on five), where the bare question "What is the secret code of amber-falcon in the text
+ * above?" gave 0.39. A question that begins its own answer ("The secret code for amber-falcon is")
+ * helps most, above all in the noise, which the model otherwise goes on reciting; with several keys
+ * it helps to show the sentence instead.
  */
 
 static void write_opening(struct text *context) {

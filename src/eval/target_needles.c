@@ -39,6 +39,7 @@ static const struct method {
     double promise[N_MODES]; /* least share of the full cache's score; 0: none */
 } methods[] = {
     {"foresight", WN_SCORE_FORESIGHT, false, {true, true, true}, {0.60, 0.0, 0.95}},
+    {"rehearsal", WN_SCORE_REHEARSAL, false, {true, true, false}, {0.0, 0.95, 0.0}},
     {"min_h", WN_SCORE_MIN_H, false, {true, true, true}, {0}},
     {"h2o_mean", WN_SCORE_H2O_MEAN, false, {true, true, true}, {0}},
     {"snapkv", WN_SCORE_SNAPKV, false, {true, true, true}, {0}},
@@ -233,14 +234,19 @@ static wn_status read_prompt(const struct needles *needles, const struct prompt 
                              struct wn_session **out, struct wn_error *err) {
     const struct wn_tokens *context = &prompt->context, *question = &prompt->question;
     const int64_t n_total = context->n + (aware ? question->n : 0);
+    bool rehearses = false;
     wn_status status = wn_session_create(needles->targets->engine, out, err);
     for (int c = 0; status == WN_OK && c < needles->n_cells; c++) {
         if (needles->cells[c].aware == aware) {
             status = wn_session_observe(*out, &needles->cells[c].policy, n_total, err);
+            rehearses = rehearses || wn_policy_rehearses(&needles->cells[c].policy);
         }
     }
     if (status == WN_OK) {
         status = wn_session_feed(*out, context->id, context->n, NULL, err);
+    }
+    if (status == WN_OK && rehearses) {
+        status = wn_session_rehearse(*out, context->id, context->n, NULL, err);
     }
     if (status == WN_OK && aware) {
         status = wn_session_feed(*out, question->id, question->n, NULL, err);

@@ -92,7 +92,7 @@ static void long_texts_are_rehearsed_in_chunks(void **state) {
     struct wn_session *plain = fixture_session(fixture->engine, fixture, PREFIX, NULL);
     assert_int_equal(wn_session_rehearse(session, fixture->text.id, PREFIX, NULL, NULL), WN_OK);
     assert_int_equal(wn_session_find_observer(session, WN_OBSERVER_REHEARSED)->n_queries, PREFIX);
-    assert_int_equal(session->rehearsed.n, 160);
+    assert_int_equal(session->rehearsed.n, 80);
     /* A row of probabilities over text and own words sums to 1, so their squares do not exceed 1. */
     float *seen = malloc(GROUP * PREFIX * sizeof *seen);
     wn_session_rehearsed(session, LAYER, HEAD, seen);
@@ -125,7 +125,7 @@ static void reference_rows_are_exact_attention(void **state) {
     struct wn_session *session = fixture_session(fixture->engine, fixture, N, &policy);
     assert_int_equal(wn_session_rehearse(session, fixture->text.id, N, NULL, NULL), WN_OK);
     const int64_t n_rows = wn_session_n_reference(session, LAYER);
-    assert_int_equal(n_rows, (142 + 142) * GROUP);
+    assert_int_equal(n_rows, (80 + 80) * GROUP);
     int32_t idx[N];
     float log_weight[N] = {0};
     for (int i = 0; i < N; i++) {
@@ -145,7 +145,7 @@ static void reference_rows_are_exact_attention(void **state) {
             sum += (double)p[r * N + i];
         }
         assert_true(fabs(sum - 1.0) < 5e-3);
-        assert_true(rest[r] >= 0.0f && (r >= 142 * GROUP || rest[r] < 1e-5f));
+        assert_true(rest[r] >= 0.0f && (r >= 80 * GROUP || rest[r] < 1e-5f));
         for (int c = 0; c < DIM; c++) {
             double expected = 0.0;
             for (int i = 0; i < N; i++) {
