@@ -183,7 +183,7 @@ enum wn_merge_part {
 };
 
 /* What is fitted of the kept entries, so that reference queries get from them what they got from
- * all: least squares, see wn_fit_factors and wn_fit_values. */
+ * all: least squares, docs/methods.md. */
 enum wn_fit {
     WN_FIT_NONE,
     WN_FIT_LOG_WEIGHTS,
@@ -224,7 +224,7 @@ enum { WN_GROUP_WEIGHTS_MAX = 64 };
 /* Each field has effect only where its comment says; wn_policy_default fills all of them. */
 struct wn_policy {
     /* score */
-    enum wn_score score; /* default WN_SCORE_MIN_H */
+    enum wn_score score; /* default WN_SCORE_FORESIGHT */
     int window;          /* last queries observed, 1 .. 65536, or WN_WINDOW_ALL; scores that look at
                               attention, but for those of the last query. Default the score's own:
                               snapkv, pyramidkv 64 (never ALL), exposure 32, others ALL */
@@ -241,7 +241,8 @@ struct wn_policy {
     double mix;            /* a in [0, 1]: a pi + (1 - a) / n, P1 app. D.1; default 1 */
     /* budget */
     struct wn_keep keep;   /* default 20 % */
-    enum wn_budget budget; /* default HEAD; pyramidkv: PYRAMID */
+    enum wn_budget budget; /* default the score's own: FORESIGHT, REHEARSAL, PYRAMID for their
+                              policies, HEAD for the others */
     double safeguard; /* adaptive: share of the mean budget that every head keeps, [0, 1]; 0.2 */
     /* foresight, rehearsal: */
     double eta;        /* >= 0; above 1 favours heads of large totals; default 1.3 for foresight,
@@ -265,8 +266,8 @@ struct wn_policy {
                      the normal matrix; > 0; default 0.1 */
 };
 
-/* Fills the defaults of a score (its own selection, sinks, window); WN_SCORE_MIN_H is the program's
- * default. */
+/* Fills the defaults of a score (its own selection, sinks, window); WN_SCORE_FORESIGHT is the
+ * program's default. */
 void wn_policy_default(struct wn_policy *policy, enum wn_score score);
 /* WN_OK, or WN_E_ARG with the field and its range in err. */
 wn_status wn_policy_check(const struct wn_policy *policy, struct wn_error *err);

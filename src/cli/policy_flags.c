@@ -147,7 +147,8 @@ const struct wn_flag wn_policy_common[WN_POLICY_N_COMMON] = {
      .choice_summary = fit_summary,
      .help = "What of the kept entries is adjusted so that queries get from them what they got "
              "from the whole cache. The queries are those foreseen for the text to come, and the "
-             "rehearsed ones. Default bv for the policy rehearsal, none for the others."},
+             "rehearsed ones. Default bv for the policies foresight and rehearsal, none for "
+             "the others."},
     {.name = "tau",
      .value = "X",
      .section = COMMON,
@@ -309,9 +310,8 @@ const struct wn_flag wn_policy_fine[WN_POLICY_N_FINE] = {
      FIELD(eta),
      .min = 0,
      .max = 10,
-     .preset = "1",
      .help = "The budgets foresight and rehearsal: above 1, heads that matter much get more than "
-             "their share; below 1, less."},
+             "their share; below 1, less. Default 1.3 for the policy foresight, 1 for the others."},
     {.name = "head-floor",
      .value = "X",
      .section = FINE,

@@ -91,7 +91,8 @@ static void defaults_are_valid_and_those_documented(void **state) {
         assert_true(policy.temperature == 1.0 && policy.mix == 1.0);
         assert_int_equal(policy.temper, WN_TEMPER_POWER);
         assert_true(policy.safeguard == 0.2 && policy.beta == 20.0);
-        assert_true(policy.eta == 1.0 && policy.head_floor == 0.1);
+        assert_true(policy.eta == (s == WN_SCORE_FORESIGHT ? 1.3 : 1.0) &&
+                    policy.head_floor == 0.1);
         assert_int_equal(policy.draws, WN_DRAWS_NEAREST);
         assert_true(policy.tau == 1.0);
         assert_false(policy.merge);

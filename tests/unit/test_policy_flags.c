@@ -118,7 +118,7 @@ static void presets_are_the_library_s(void **state) {
     assert_true(flags.tau == usual.tau && flags.gamma == usual.gamma && flags.mix == usual.mix);
     assert_true(flags.temperature == usual.temperature);
     assert_true(flags.safeguard == usual.safeguard && flags.beta == usual.beta);
-    assert_true(flags.eta == usual.eta && flags.head_floor == usual.head_floor);
+    assert_true(flags.head_floor == usual.head_floor);
     assert_true(flags.ridge == usual.ridge);
     assert_int_equal(flags.sink, usual.sink);
     assert_int_equal(flags.recent, usual.recent);
@@ -416,7 +416,7 @@ static void flags_without_effect(void **state) {
         {"--budget adaptive --eta 2", IDLE("eta", NO_NEED)},
         {"--policy k-norm --budget foresight --group max",
          IDLE("group", "only policies that look at attention use it, and the policy is k-norm")},
-        {"--ridge 1", IDLE("ridge", "no values are fitted; add --fit v or --fit bv")},
+        {"--fit none --ridge 1", IDLE("ridge", "no values are fitted; add --fit v or --fit bv")},
         {"--fit b --ridge 1", IDLE("ridge", "no values are fitted; add --fit v or --fit bv")},
         {"--policy rehearsal --fit none --ridge 1",
          IDLE("ridge", "no values are fitted; add --fit v or --fit bv")},
@@ -521,7 +521,7 @@ static void warnings_are_true(void **state) {
         {"--policy foresight", "--eta 3", true},
         {"--policy foresight", "--head-floor 1", true},
         {"--policy foresight", "--safeguard 0.9", false},
-        {"--policy foresight", "--ridge 1", false},
+        {"--policy foresight --fit none", "--ridge 1", false},
         {"--policy foresight --budget adaptive", "--eta 3", false},
         {"--policy foresight --budget adaptive", "--head-floor 1", false},
         {"--policy h2o --budget foresight", "--eta 3", true},
@@ -553,7 +553,7 @@ static void policy_as_text(void **state) {
         const char *line, *text;
     } rows[] = {
         {"", "foresight, keep 20%, select topk, group mean, sink auto, recent auto, budget "
-             "foresight"},
+             "foresight, fit bv"},
         {"--policy min-h",
          "min-h, keep 20%, select sample (tau 1, seed 0), group mean, sink auto, recent auto"},
         {"--policy rehearsal --eta 2 --head-floor 0.2 --ridge 0.5",
@@ -566,7 +566,8 @@ static void policy_as_text(void **state) {
          "foresight, keep 20%, select topk, group mean, sink auto, recent auto, budget foresight "
          "(eta 0.5), fit v"},
         {"--budget head --eta 2 --ridge 3",
-         "foresight, keep 20%, select topk, group mean, sink auto, recent auto"},
+         "foresight, keep 20%, select topk, group mean, sink auto, recent auto, fit bv "
+         "(ridge 3)"},
         {"--policy full --keep 3", "full"},
         {"--policy snapkv --sink 2 --recent 9",
          "snapkv, keep 20%, select topk, group mean, sink 2, recent 9, window 64, avg pool of 5"},

@@ -48,7 +48,8 @@ static void the_policy_needs_both_kinds_of_queries(void **state) {
     assert_true(wn_policy_foresees(&policy) && wn_policy_rehearses(&policy));
     policy = policy_of(WN_SCORE_FORESIGHT, WN_SELECT_TOPK, 0.5);
     assert_false(wn_policy_rehearses(&policy));
-    assert_int_equal(policy.fit, WN_FIT_NONE);
+    assert_int_equal(policy.fit, WN_FIT_BOTH);
+    assert_true(policy.eta == 1.3);
 }
 
 /* Halves that each sum to 1, whatever the sizes. */
@@ -146,6 +147,8 @@ static void one_half_alone_decides(void **state) {
     struct wn_policy policy = policy_of(WN_SCORE_REHEARSAL, WN_SELECT_TOPK, 0.2);
     policy.fit = WN_FIT_NONE;
     struct wn_policy alone = policy_of(WN_SCORE_FORESIGHT, WN_SELECT_TOPK, 0.2);
+    alone.fit = WN_FIT_NONE;
+    alone.eta = policy.eta;
     static float saved[N_HEADS][2 * N];
     memcpy(saved, rehearsed, sizeof saved);
     memset(rehearsed, 0, sizeof rehearsed);
