@@ -204,8 +204,9 @@ void wn_session_free(struct wn_session *session);
  * token; one with a window before its last `window` tokens. So a session can be compressed again by
  * policies with a window (any score that looks at attention can have one), and not by the others.
  * WN_BUDGET_STATIC needs an engine that has a calibration (WN_E_STATE).
- * n_total may be an upper estimate: it only anchors the harmonic prior of min-h, and tells
- * behind what foresight places queries, and how many. WN_E_STATE when called too late, or again with another n_total once tokens
+ * n_total may be an upper estimate for the harmonic prior of min-h. Foresight, rehearsal and fits place
+ * queries behind it and need it to be the text's length, within some tenths: announced for twice the
+ * length they are much worse, and for less than the length compressing is refused. WN_E_STATE when called too late, or again with another n_total once tokens
  * were fed; WN_E_MODEL when foresight cannot place the model's queries anew.
  */
 wn_status wn_session_observe(struct wn_session *session, const struct wn_policy *policy,

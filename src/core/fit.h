@@ -18,8 +18,8 @@ struct wn_fit_rows {
     int64_t n_rows; /* 0 .. INT32_MAX */
     int64_t n_kept; /* 0 .. INT32_MAX */
     int d_v;        /* >= 1 */
-    const float *p; /* [n_rows][n_kept] probabilities of the kept entries, with the log-weights that
-                       stood before compression */
+    const float *p; /* [n_rows][n_kept] probabilities of the kept entries, with the log-weights of
+                       the selection */
     const float *rest; /* [n_rows] probability of what is not compressed; NULL: 0 */
     const float *out;  /* [n_rows][d_v] sum of p_i v_i over all entries of the cache, kept or not;
                           may be NULL for wn_fit_factors */

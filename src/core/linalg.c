@@ -14,7 +14,7 @@
  * Compiled for wider vectors too, chosen when the program starts. Without contraction the operations
  * and their order are the same, and so are the results.
  */
-#if defined(__x86_64__) && defined(__linux__) && defined(__GNUC__) && !defined(__clang__) && \
+#if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__) && \
     !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 #define WN_WIDE   __attribute__((target_clones("avx2", "default")))
 #define WN_INLINE __attribute__((always_inline)) inline

@@ -429,7 +429,10 @@ static wn_status fit_head(const struct plan_job *job, int h, int thread,
     const struct wn_policy *policy = job->policy;
     const size_t n_rows = (size_t)head->n_reference, n_kept = (size_t)selection->n_kept;
     const size_t d_v = (size_t)head->d_v;
-    float *memory = malloc((n_rows * (n_kept + 1 + d_v) + n_kept) * sizeof *memory);
+    const size_t n_columns = n_kept + 1 + d_v;
+    float *memory = n_rows + 1 <= SIZE_MAX / sizeof *memory / n_columns
+                        ? malloc((n_rows + 1) * n_columns * sizeof *memory)
+                        : NULL;
     if (memory == NULL) {
         return WN_E_MEMORY;
     }
@@ -520,7 +523,7 @@ static wn_status check_head(const struct wn_policy *policy, const struct wn_head
     const bool has_reader = reader != NULL && reader->read != NULL;
     const struct wn_needs needs = wn_head_needs(policy, head);
     const char *fault = wn_head_fault(policy, head);
-    if (fault == NULL && head->n_reference < 0) {
+    if (fault == NULL && (head->n_reference < 0 || head->n_reference > INT32_MAX)) {
         fault = "its number of reference queries is out of range";
     } else if (fault == NULL && policy->fit != WN_FIT_NONE && head->n_reference > 0 &&
                (reader == NULL || reader->read_reference == NULL)) {

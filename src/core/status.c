@@ -26,9 +26,9 @@ wn_status wn_error_set(struct wn_error *err, wn_status status, const char *forma
         err->message[0] = '\0';
     }
     va_end(args);
-    /* File names and flag values may hold line breaks; a message stays on one line. */
+    /* File names, flag values and parsers' complaints may hold line breaks and what terminals obey. */
     for (char *c = err->message; *c != '\0'; c++) {
-        if (*c == '\n' || *c == '\r') {
+        if ((unsigned char)*c < 0x20 || *c == 0x7f) {
             *c = ' ';
         }
     }

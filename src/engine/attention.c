@@ -76,8 +76,8 @@ struct wn_attention {
     float *lse;                    /* [max heads][n_batch], of the layer at hand */
     float *partials;
     size_t partials_capacity; /* floats */
-    /* Foreseen queries of the layer at hand, placed and scaled, and their log denominators: of span s,
-     * head h, query t  foreseen_q[((s max_heads + h) n_batch + t) k_dim], foreseen_lse[...]. */
+    /* Foreseen queries of the layer at hand, placed and scaled, and their log denominators: of head h
+     * and the t-th query of a span  foreseen_q[(h n_batch + row0 + t) max_dim], foreseen_lse[...]. */
     float *foreseen_q, *foreseen_lse;
     int max_heads, max_dim;
     bool observing;
@@ -249,15 +249,13 @@ static struct wn_observer *span_observer(const struct wn_span *span, enum wn_obs
 
 /* Whether attention as it is computed is observed, for which its denominators are kept. */
 static bool span_observes(const struct wn_span *span) {
-    return span_observer(span, WN_OBSERVER_WEIGHTED) != NULL ||
-           span_observer(span, WN_OBSERVER_REHEARSED) != NULL;
+    return span->rehearses || span_observer(span, WN_OBSERVER_WEIGHTED) != NULL;
 }
 
 /* Entries of a head that the span's queries are observed on. */
 static int64_t n_observed(const struct wn_span *span, int layer, int head) {
-    const struct wn_observer *rehearsed = span_observer(span, WN_OBSERVER_REHEARSED);
-    return rehearsed != NULL ? rehearsed->n_entries
-                             : wn_store_length(span->store, layer, head) + span->n_rows;
+    return span->rehearses ? span->observers[0].n_entries
+                           : wn_store_length(span->store, layer, head) + span->n_rows;
 }
 
 /* Adds the items of one block of query rows; partial offsets start at *partial and advance. */
@@ -729,26 +727,26 @@ static void run_weighted(struct wn_attention *attention, int layer,
 static void run_observe(struct wn_attention *attention, int layer,
                         const struct wn_attend_node *node, const struct work_item *item,
                         struct thread_scratch *scratch) {
-    const struct wn_observer *rehearsed =
-        span_observer(&attention->spans[item->span], WN_OBSERVER_REHEARSED);
-    if (rehearsed != NULL)
-        run_rehearse(attention, layer, node, item, rehearsed, scratch);
+    const struct wn_span *span = &attention->spans[item->span];
+    if (span->rehearses)
+        run_rehearse(attention, layer, node, item, &span->observers[0], scratch);
     else
         run_weighted(attention, layer, node, item, scratch);
 }
 
 /* ---- foreseeing ---- */
 
+static size_t foreseen_row(const struct wn_attention *attention, int span, int head, int t) {
+    return (size_t)head * (size_t)attention->n_batch + (size_t)(attention->spans[span].row0 + t);
+}
+
 static float *foreseen_query(const struct wn_attention *attention, int span, int head, int t) {
-    const size_t row =
-        ((size_t)span * (size_t)attention->max_heads + (size_t)head) * (size_t)attention->n_batch +
-        (size_t)t;
-    return attention->foreseen_q + row * (size_t)attention->max_dim;
+    return attention->foreseen_q +
+           foreseen_row(attention, span, head, t) * (size_t)attention->max_dim;
 }
 
 static float *foreseen_lse(const struct wn_attention *attention, int span, int head) {
-    return attention->foreseen_lse + ((size_t)span * (size_t)attention->max_heads + (size_t)head) *
-                                         (size_t)attention->n_batch;
+    return attention->foreseen_lse + foreseen_row(attention, span, head, 0);
 }
 
 /* Places the block's queries of the head's group behind the text, scaled. */
@@ -792,6 +790,11 @@ static struct wn_rows placed_rows(const struct wn_attention *attention, int laye
         .q = scratch->q, .n_rows = g * n, .n_group = g, .softcap = geometry->softcap};
 }
 
+/* Of a softmax whose largest score is m, with a sink beside its entries. */
+static float log_denominator(float m, float l, float sink) {
+    return sink == -INFINITY ? m + logf(l) : m + logf(l + expf(sink - m));
+}
+
 static void run_look_back(struct wn_attention *attention, int layer,
                           const struct wn_attend_node *node, const struct work_item *item,
                           struct thread_scratch *scratch) {
@@ -802,11 +805,15 @@ static void run_look_back(struct wn_attention *attention, int layer,
         placed_rows(attention, layer, item, item->token0, item->n_tokens, scratch);
     struct wn_partial out = {.m = scratch->m, .l = scratch->l};
     attention->kernels->attend(&kv, 0, item->last, &rows, &out, scratch->kernel);
-    for (int r = 0; r < rows.n_rows; r++)
-        foreseen_lse(attention, item->span,
-                     item->head * rows.n_group +
-                         r / item->n_tokens)[item->token0 + r % item->n_tokens] =
-            scratch->m[r] + logf(scratch->l[r]);
+    for (int x = 0; x < rows.n_group; x++) {
+        const int head = item->head * rows.n_group + x;
+        float *lse = foreseen_lse(attention, item->span, head) + item->token0;
+        for (int t = 0; t < item->n_tokens; t++) {
+            const int r = x * item->n_tokens + t;
+            lse[t] = log_denominator(scratch->m[r], scratch->l[r],
+                                     node->sinks != NULL ? node->sinks[head] : -INFINITY);
+        }
+    }
     atomic_fetch_sub_explicit(
         &attention->work[layer].looks_left[item->span * geometry->n_kv_heads + item->head], 1,
         memory_order_release);

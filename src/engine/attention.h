@@ -66,7 +66,8 @@ struct wn_span {
     /* Of which some are kept: the place of row n_silent among those they are taken from; or NULL. */
     struct wn_sampled_queries *sampled;
     int64_t sampled_place;
-    int n_silent; /* first rows, which only ask for a rehearsal: neither kept nor observed */
+    bool rehearses; /* the rows repeat the text, for its one observer */
+    int n_silent;   /* first rows, which only ask for a rehearsal: neither kept nor observed */
 };
 
 struct wn_attention;

@@ -223,8 +223,6 @@ wn_status wn_engine_set_calibration(struct wn_engine *engine,
                                     const struct wn_calibration *calibration,
                                     struct wn_error *err) {
     if (calibration == NULL) {
-        if (engine->calibration != NULL)
-            wn_engine_free_gains(engine);
         wn_engine_free_calibration(engine);
         return WN_OK;
     }

@@ -152,11 +152,12 @@ wn_status wn_session_sample_queries(struct wn_session *session, int64_t n_total,
 int64_t wn_session_n_foreseen(const struct wn_session *session);
 void wn_foreseen_query(const struct wn_session *session, int layer, int head, int64_t t, float *q);
 /* Rows of a fit of a KV head of this layer. */
-int64_t wn_session_n_reference(const struct wn_session *session, int layer);
+int64_t wn_session_n_reference(const struct wn_session *session, const struct wn_policy *policy,
+                               int layer);
 size_t wn_reference_scratch_bytes(const struct wn_session *session, int layer);
 /* See wn_head_reader. */
-bool wn_session_read_reference(const struct wn_session *session, int layer, int head,
-                               const struct wn_selection *selection,
+bool wn_session_read_reference(const struct wn_session *session, const struct wn_policy *policy,
+                               int layer, int head, const struct wn_selection *selection,
                                const struct wn_reference_arrays *arrays, void *scratch);
 
 /* ---- calibration ---- */
@@ -177,7 +178,7 @@ struct wn_gathered {
     int64_t *entry_bytes;      /* [n_heads] */
     float **log_weight;        /* [n_heads], only of a session compressed before */
     int32_t **position;        /* [n_heads], likewise */
-    void **scratch;            /* [n_threads], for windows and foreseen queries */
+    void **scratch;            /* [n_threads], for windows and reference queries */
     struct wn_head_reader reader;
 };
 

@@ -81,8 +81,8 @@ static bool read_reference(void *user, int i_head, int thread, const struct wn_s
                            const struct wn_reference_arrays *arrays) {
     const struct wn_gathered *all = user;
     const struct wn_head_view *view = &all->view[i_head];
-    return wn_session_read_reference(all->session, view->layer, view->head, selection, arrays,
-                                     all->scratch[thread]);
+    return wn_session_read_reference(all->session, all->policy, view->layer, view->head, selection,
+                                     arrays, all->scratch[thread]);
 }
 
 /* Log-weights and positions, which only a session compressed before has of its own. */
@@ -159,8 +159,9 @@ static bool gather(struct wn_gathered *all) {
                 .gain = engine->gain != NULL ? engine->gain[layer] +
                                                    head * (geometry->n_heads / geometry->n_kv_heads)
                                              : NULL,
-                .n_reference =
-                    wn_policy_fits(all->policy) ? wn_session_n_reference(session, layer) : 0,
+                .n_reference = wn_policy_fits(all->policy)
+                                   ? wn_session_n_reference(session, all->policy, layer)
+                                   : 0,
             };
             all->entry_bytes[i] = wn_layer_entry_bytes(&engine->shapes[layer]);
             if (session->compressed && !copy_entries(all, i))
@@ -184,8 +185,14 @@ static wn_status check_observed(const struct wn_session *session, const struct w
         return wn_error_set(err, WN_E_STATE,
                             "what policy %s observed was lost when a step was stopped midway",
                             name);
-    bool ok = (!foresees || wn_session_find_observer(session, WN_OBSERVER_FORESEEN) != NULL) &&
-              (!fits || session->sampled.n > 0);
+    const struct wn_observer *ahead = wn_session_find_observer(session, WN_OBSERVER_FORESEEN);
+    if ((foresees && ahead != NULL && session->n_tokens > ahead->n_total) ||
+        (fits && session->sampled.n > 0 && session->n_tokens > session->sampled.n_total))
+        return wn_error_set(
+            err, WN_E_STATE,
+            "policy %s was announced for a shorter text than the %lld tokens it has", name,
+            (long long)session->n_tokens);
+    bool ok = (!foresees || ahead != NULL) && (!fits || session->sampled.n > 0);
     if (needs == WN_OBSERVE_ALL) {
         const struct wn_observer *observer = wn_session_observer(session, policy);
         ok = ok && observer != NULL;

@@ -173,10 +173,12 @@ static wn_status add_observer(struct wn_session *session, const struct wn_policy
 
 static wn_status foresee(struct wn_session *session, int64_t n_total, struct wn_error *err) {
     struct wn_observer *observer = wn_session_find_observer(session, WN_OBSERVER_FORESEEN);
-    if (observer != NULL && (observer->n_total == n_total || session->n_tokens == 0)) {
-        observer->n_total = n_total;
+    if (observer != NULL && observer->n_total == n_total)
         return WN_OK;
-    }
+    if (observer != NULL)
+        return wn_error_set(err, WN_E_STATE,
+                            "foresight was announced for a text of %lld tokens, not %lld",
+                            (long long)observer->n_total, (long long)n_total);
     if (session->n_tokens > 0)
         return wn_error_set(err, WN_E_STATE,
                             "foresight needs queries of the whole text: it must be announced, with "
@@ -397,6 +399,9 @@ int64_t wn_session_observe_bytes(const struct wn_session *session) {
             bytes += recent_floats(session, i, session->recent.window) * sizeof(float);
     }
     const struct wn_engine *engine = session->engine;
+    const struct wn_observer *ahead = wn_session_find_observer(session, WN_OBSERVER_FORESEEN);
+    if (ahead != NULL)
+        bytes += (size_t)ahead->capacity * sizeof *ahead->n_before;
     return (int64_t)bytes +
            wn_sampled_bytes(engine->geometry, engine->n_layers, &session->sampled) +
            wn_sampled_bytes(engine->geometry, engine->n_layers, &session->rehearsed);

@@ -24,17 +24,20 @@ struct reference {
     struct wn_query_scratch scratch;
 };
 
-static void count(const struct wn_session *session, struct reference *reference) {
-    reference->n_rehearsed = session->rehearsed.n;
+/* Rehearsed ones for policies that rehearse alone: others do as if there were none. */
+static void count(const struct wn_session *session, const struct wn_policy *policy,
+                  struct reference *reference) {
+    reference->n_rehearsed = wn_policy_rehearses(policy) ? session->rehearsed.n : 0;
     reference->n_foreseen = wn_session_n_foreseen(session);
     if (reference->n_rehearsed > 0 && reference->n_foreseen > BESIDE_QUERIES)
         reference->n_foreseen = BESIDE_QUERIES;
 }
 
-int64_t wn_session_n_reference(const struct wn_session *session, int layer) {
+int64_t wn_session_n_reference(const struct wn_session *session, const struct wn_policy *policy,
+                               int layer) {
     const struct wn_layer_geometry *geometry = &session->engine->geometry[layer];
     struct reference reference;
-    count(session, &reference);
+    count(session, policy, &reference);
     return (reference.n_foreseen + reference.n_rehearsed) *
            (geometry->n_heads / geometry->n_kv_heads);
 }
@@ -130,8 +133,8 @@ static void read_block(const struct reference *reference, int64_t first, int n) 
     kept_rows(reference, &rows, n_entries, first * g);
 }
 
-bool wn_session_read_reference(const struct wn_session *session, int layer, int head,
-                               const struct wn_selection *selection,
+bool wn_session_read_reference(const struct wn_session *session, const struct wn_policy *policy,
+                               int layer, int head, const struct wn_selection *selection,
                                const struct wn_reference_arrays *arrays, void *scratch) {
     const struct wn_layer_geometry *geometry = &session->engine->geometry[layer];
     struct reference reference = {.session = session,
@@ -148,7 +151,7 @@ bool wn_session_read_reference(const struct wn_session *session, int layer, int 
         wn_session_read_keys(session, layer, head, selection->idx, selection->n_kept, key);
     }
     reference.key = key != NULL ? key : selection->key;
-    count(session, &reference);
+    count(session, policy, &reference);
     wn_query_scratch_lay_out(session, layer, BLOCK_QUERIES, scratch, &reference.scratch);
     const int64_t n_all = reference.n_foreseen + reference.n_rehearsed;
     for (int64_t first = 0; first < n_all;) {

@@ -193,6 +193,8 @@ wn_status wn_session_rehearse(struct wn_session *session, const int32_t *tokens,
     };
     if (status == WN_OK)
         status = run(&rehearsal, options, err);
+    if (session->rehearsed.n > 0 && text.n == 0)
+        wn_sampled_free(&session->rehearsed, engine->n_layers);
     if (status != WN_OK) {
         wn_session_remove_observer(session, WN_OBSERVER_REHEARSED);
         wn_sampled_free(&session->rehearsed, engine->n_layers);

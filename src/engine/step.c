@@ -49,6 +49,7 @@ static wn_status prepare_sessions(const struct wn_step_part *parts, int n_parts,
             spans[i].recent = NULL;
             spans[i].sampled = &session->rehearsed;
             spans[i].sampled_place = parts[i].rehearsal->n_queries;
+            spans[i].rehearses = true;
             spans[i].n_silent = parts[i].n_silent;
         } else {
             note_step(session, parts[i].n_tokens);

@@ -13,7 +13,7 @@
 static const char format_name[] = "winnow calibration";
 enum { FORMAT_VERSION = 1 };
 /* Far more than any model needs. */
-enum { MAX_FILE_BYTES = 64 << 20, MAX_LAYERS = 65536, MAX_HEADS = 65536 };
+enum { MAX_FILE_BYTES = 8 << 20, MAX_LAYERS = 4096, MAX_HEADS = 65536 };
 enum { MAX_TEXT_BYTES = WN_CALIBRATION_MAX_TOKENS * 512 };
 
 /* ---- texts ---- */

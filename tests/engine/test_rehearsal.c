@@ -124,7 +124,7 @@ static void reference_rows_are_exact_attention(void **state) {
     const struct wn_policy policy = rehearsal(0.2, WN_FIT_BOTH);
     struct wn_session *session = fixture_session(fixture->engine, fixture, N, &policy);
     assert_int_equal(wn_session_rehearse(session, fixture->text.id, N, NULL, NULL), WN_OK);
-    const int64_t n_rows = wn_session_n_reference(session, LAYER);
+    const int64_t n_rows = wn_session_n_reference(session, &policy, LAYER);
     assert_int_equal(n_rows, (80 + 80) * GROUP);
     int32_t idx[N];
     float log_weight[N] = {0};
@@ -137,7 +137,7 @@ static void reference_rows_are_exact_attention(void **state) {
     float *out = malloc((size_t)n_rows * DIM * sizeof *out), *v = malloc(N * DIM * sizeof *v);
     const struct wn_reference_arrays arrays = {.p = p, .rest = rest, .out = out};
     void *scratch = aligned_alloc(64, wn_reference_scratch_bytes(session, LAYER));
-    assert_true(wn_session_read_reference(session, LAYER, HEAD, &all, &arrays, scratch));
+    assert_true(wn_session_read_reference(session, &policy, LAYER, HEAD, &all, &arrays, scratch));
     wn_session_read_rows(session, LAYER, HEAD, NULL, v);
     for (int64_t r = 0; r < n_rows; r++) {
         double sum = (double)rest[r];
@@ -213,6 +213,80 @@ static void rehearsal_stays_closer_than_equal_budgets(void **state) {
     free(two);
 }
 
+/* A question fed after the rehearsal is observed as if there had been none. */
+static void what_follows_a_rehearsal_is_observed(void **state) {
+    const struct fixture *fixture = *state;
+    struct wn_policy policy;
+    wn_policy_default(&policy, WN_SCORE_MIN_H);
+    policy.budget = WN_BUDGET_REHEARSAL;
+    struct wn_session *session[2];
+    float sum[2][GROUP * (N + 40)], ahead[2][GROUP * (N + 40)], rehearsed[GROUP * (N + 40)];
+    for (int s = 0; s < 2; s++) {
+        assert_int_equal(wn_session_create(fixture->engine, &session[s], NULL), WN_OK);
+        assert_int_equal(wn_session_observe(session[s], &policy, N + 40, NULL), WN_OK);
+        fixture_feed(session[s], fixture->text.id, N);
+        if (s == 1) {
+            assert_int_equal(wn_session_rehearse(session[s], fixture->text.id, N, NULL, NULL),
+                             WN_OK);
+        }
+        fixture_feed(session[s], fixture->text.id + N, 40);
+        wn_session_observed(session[s], wn_session_observer(session[s], &policy), LAYER, HEAD,
+                            N + 40, sum[s]);
+        wn_session_foreseen(session[s], LAYER, HEAD, ahead[s]);
+    }
+    assert_memory_equal(sum[0], sum[1], sizeof sum[0]);
+    assert_memory_equal(ahead[0], ahead[1], sizeof ahead[0]);
+    double total = 0.0;
+    for (int i = 0; i < N + 40; i++) {
+        total += (double)sum[1][i];
+    }
+    assert_true(fabs(total - 1.0) < 1e-3);
+    wn_session_rehearsed(session[1], LAYER, HEAD, rehearsed);
+    for (int i = N; i < N + 40; i++) {
+        assert_true(rehearsed[i] == 0.0f && rehearsed[i - 40] > 0.0f);
+    }
+    wn_session_free(session[0]);
+    wn_session_free(session[1]);
+}
+
+/* Other policies fit by foreseen queries alone; a rehearsal of nothing has no queries. */
+static void rehearsed_rows_are_the_rehearsal_s(void **state) {
+    const struct fixture *fixture = *state;
+    const struct wn_policy policy = rehearsal(0.2, WN_FIT_BOTH);
+    struct wn_policy other;
+    wn_policy_default(&other, WN_SCORE_FORESIGHT);
+    struct wn_session *session = fixture_session(fixture->engine, fixture, N, &policy);
+    assert_int_equal(wn_session_n_reference(session, &policy, LAYER), 142 * GROUP);
+    assert_int_equal(wn_session_rehearse(session, fixture->text.id, N, NULL, NULL), WN_OK);
+    assert_int_equal(wn_session_n_reference(session, &policy, LAYER), (80 + 80) * GROUP);
+    assert_int_equal(wn_session_n_reference(session, &other, LAYER), 142 * GROUP);
+    assert_int_equal(wn_session_rehearse(session, fixture->text.id, 0, NULL, NULL), WN_OK);
+    assert_int_equal(wn_session_n_reference(session, &policy, LAYER), 142 * GROUP);
+    wn_session_free(session);
+}
+
+/* Queries placed inside a text that became longer than announced say nothing. */
+static void longer_texts_than_announced_are_refused(void **state) {
+    const struct fixture *fixture = *state;
+    const enum wn_score scores[] = {WN_SCORE_FORESIGHT, WN_SCORE_SNAPKV};
+    for (int s = 0; s < 2; s++) {
+        struct wn_policy policy;
+        struct wn_error err;
+        struct wn_session *session = NULL;
+        wn_policy_default(&policy, scores[s]);
+        policy.fit = s == 0 ? WN_FIT_NONE : WN_FIT_BOTH;
+        assert_int_equal(wn_session_create(fixture->engine, &session, NULL), WN_OK);
+        assert_int_equal(wn_session_observe(session, &policy, 100, &err), WN_OK);
+        if (s == 0) {
+            assert_int_equal(wn_session_observe(session, &policy, 90, &err), WN_E_STATE);
+        }
+        fixture_feed(session, fixture->text.id, 101);
+        assert_int_equal(wn_session_compress(session, &policy, NULL, &err), WN_E_STATE);
+        assert_non_null(strstr(err.message, "shorter"));
+        wn_session_free(session);
+    }
+}
+
 static bool stop_soon(void *user, int64_t n_done, int64_t n_total) {
     (void)n_total;
     *(int64_t *)user = n_done;
@@ -255,7 +329,9 @@ static void hard_cases(void **state) {
     wn_session_free(session);
 
     /* A question after the rehearsal; nothing but control tokens; a token that does not exist. */
-    session = fixture_session(fixture->engine, fixture, 40, &policy);
+    assert_int_equal(wn_session_create(fixture->engine, &session, NULL), WN_OK);
+    assert_int_equal(wn_session_observe(session, &policy, 60, &err), WN_OK);
+    fixture_feed(session, fixture->text.id, 40);
     assert_int_equal(wn_session_rehearse(session, fixture->text.id, 40, NULL, &err), WN_OK);
     fixture_feed(session, fixture->text.id + 40, 20);
     assert_int_equal(wn_session_compress(session, &policy, &report, &err), WN_OK);
@@ -334,6 +410,9 @@ int main(void) {
         cmocka_unit_test(long_texts_are_rehearsed_in_chunks),
         cmocka_unit_test(reference_rows_are_exact_attention),
         cmocka_unit_test(rehearsal_stays_closer_than_equal_budgets),
+        cmocka_unit_test(what_follows_a_rehearsal_is_observed),
+        cmocka_unit_test(rehearsed_rows_are_the_rehearsal_s),
+        cmocka_unit_test(longer_texts_than_announced_are_refused),
         cmocka_unit_test(hard_cases),
         cmocka_unit_test(the_context_may_be_short),
         cmocka_unit_test(requests_hold_no_control_tokens),
