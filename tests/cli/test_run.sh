@@ -18,7 +18,7 @@ run 0 "${ask[@]}" --keep 50%
 [ -n "$out" ] || fail "no answer"
 says '^document +[0-9]+ tokens, '
 says '^question +[0-9]+ tokens'
-says '^policy +foresight, keep 50%, select topk, group mean, sink auto, recent auto, budget foresight$'
+says '^policy +foresight, keep 50%, select topk, group mean, sink auto, recent auto, budget foresight, fit bv$'
 says '^entries +[0-9]+ kept per head \([0-9]+ to [0-9]+\) of [0-9]+: [0-9.]+ %, '
 says 'compression ratio r = 0\.[0-9]+$'
 says '^KV cache +[0-9.]+ [KM]iB before, [0-9.]+ [KM]iB after: [12]\.[0-9]+ times smaller; '
@@ -63,8 +63,8 @@ done
 # The one that is used when none is named divides by what heads will need.
 run 0 "${ask[@]}" --keep 48 -n 1 --json
 json 'd["settings"]["policy"] == d["settings"]["budget"] == "foresight"'
-json 'd["settings"]["eta"] == 1 and d["settings"]["head_floor"] == 0.1'
-json 'd["settings"]["fit"] == "none" and d["settings"]["ridge"] == 0.1'
+json 'd["settings"]["eta"] == 1.3 and d["settings"]["head_floor"] == 0.1'
+json 'd["settings"]["fit"] == "bv" and d["settings"]["ridge"] == 0.1'
 json 'd["answers"][0]["compression"]["entries_after"] == 48 * 90'
 json 'd["answers"][0]["compression"]["kept_per_head_min"] < 48'
 json 'd["prompt"]["rehearse_tokens"] == 0 and d["prompt"]["rehearse_seconds"] == 0'
