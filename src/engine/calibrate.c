@@ -223,6 +223,9 @@ wn_status wn_engine_set_calibration(struct wn_engine *engine,
                                     const struct wn_calibration *calibration,
                                     struct wn_error *err) {
     if (calibration == NULL) {
+        /* Whoever needs gains measures them. */
+        if (engine->calibration != NULL)
+            wn_engine_free_gains(engine);
         wn_engine_free_calibration(engine);
         return WN_OK;
     }

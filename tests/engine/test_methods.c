@@ -50,6 +50,7 @@ static struct wn_session *observed_session(const struct fixture *fixture) {
     }
     assert_int_equal(wn_session_keep_queries(session, N_QUERIES, N, NULL), WN_OK);
     fixture_feed(session, fixture->text.id, N);
+    assert_int_equal(wn_session_rehearse(session, fixture->text.id, N, NULL, NULL), WN_OK);
     return session;
 }
 
