@@ -237,6 +237,9 @@ wn_status wn_residual_rms(struct wn_model *model, const int32_t *tokens, int n, 
 
 /* ---- gains ---- */
 
+/* As many as do: a program that only starts has to wait for them. */
+enum { MEASURED_TOKENS = 64 };
+
 /* Any running text would do: rho measured on another differs by a few percent. */
 static const char measured_text[] =
     "The ferry left the island at six, when the water was still grey and the gulls had not yet "
@@ -258,7 +261,8 @@ wn_status wn_gain_measure_rho(struct wn_model *model, int n_layers, int n_thread
     if (status != WN_OK)
         return status;
     const int64_t n_trained = llama_model_n_ctx_train(model->llama);
-    const int n = (int)(tokens.n < n_trained ? tokens.n : n_trained);
+    const int64_t n_most = n_trained < MEASURED_TOKENS ? n_trained : MEASURED_TOKENS;
+    const int n = (int)(tokens.n < n_most ? tokens.n : n_most);
     const int n_skip = n > WN_RESIDUAL_SKIP ? WN_RESIDUAL_SKIP : 0;
     status = wn_residual_rms(model, tokens.id, n, n_skip, n_layers, n_threads, rho, found, err);
     wn_tokens_free(&tokens);

@@ -246,7 +246,8 @@ static void a_stopped_feed_can_go_on(void **state) {
     assert_int_equal(wn_session_n_tokens(session), 400);
     assert_null(wn_session_logits(session));
     fixture_feed(session, fixture->text.id + 400, N_PREFIX - 400);
-    struct wn_session *whole = fixture_session(fixture->engine, fixture, N_PREFIX, NULL);
+    struct wn_session *whole = fixture_session(fixture->engine, fixture, 400, NULL);
+    fixture_feed(whole, fixture->text.id + 400, N_PREFIX - 400);
     assert_same_logits(fixture, session, whole);
     wn_session_free(session);
     wn_session_free(whole);
