@@ -52,8 +52,8 @@ static double rest_of(const struct wn_fit_rows *rows, int64_t r) {
 }
 
 static bool probabilities_are_valid(const struct wn_fit_rows *rows, int64_t r) {
-    return all_weights(rows->p + r * rows->n_kept, rows->n_kept) &&
-           (rows->rest == NULL || all_weights(rows->rest + r, 1));
+    const bool valid = rows->n_kept == 0 || all_weights(rows->p + r * rows->n_kept, rows->n_kept);
+    return valid && (rows->rest == NULL || all_weights(rows->rest + r, 1));
 }
 
 /* ---- factors ---- */
@@ -95,7 +95,7 @@ static bool descent_init(struct descent *s, const struct wn_fit_rows *rows) {
     }
     for (int64_t r = 0; r < rows->n_rows; r++) {
         if (probabilities_are_valid(rows, r)) {
-            s->row[s->n_rows] = rows->p + r * n;
+            s->row[s->n_rows] = n > 0 ? rows->p + r * n : NULL;
             s->target[s->n_rows] = 1.0 - rest_of(rows, r);
             s->n_rows++;
         }
@@ -304,7 +304,7 @@ wn_status wn_fit_values(const struct wn_fit_rows *rows, const float *factor, con
     if (!system_alloc(&s, rows)) {
         return WN_E_MEMORY;
     }
-    if (factors_are_valid(factor, s.n)) {
+    if (s.n > 0 && factors_are_valid(factor, s.n)) {
         for (int64_t r = 0; r < rows->n_rows; r++) {
             system_add_row(&s, rows, factor, r);
         }

@@ -416,6 +416,9 @@ static void fill_zero(double *x, int64_t n_rows, int64_t n_cols) {
 
 void wn_linalg_gram_rows(const float *a, int64_t n_rows, int64_t n_cols, double *gram,
                          double *scratch) {
+    if (n_rows == 0) {
+        return;
+    }
     double *slab = slab_of(scratch);
     fill_zero(gram, n_rows, n_rows);
     for (int64_t c = 0; c < n_cols; c += SLAB) {
@@ -429,6 +432,9 @@ void wn_linalg_gram_rows(const float *a, int64_t n_rows, int64_t n_cols, double 
 
 void wn_linalg_gram_cols(const float *a, int64_t n_rows, int64_t n_cols, double *gram,
                          double *scratch) {
+    if (n_cols == 0) {
+        return;
+    }
     double *slab = slab_of(scratch);
     fill_zero(gram, n_cols, n_cols);
     for (int64_t r = 0; r < n_rows; r += SLAB) {
@@ -440,6 +446,9 @@ void wn_linalg_gram_cols(const float *a, int64_t n_rows, int64_t n_cols, double 
 
 void wn_linalg_subtract(const float *a, int64_t n_rows, int64_t n_cols, const double *b, int64_t n,
                         double *out, double *scratch) {
+    if (n_cols == 0 || n == 0) {
+        return;
+    }
     double *slab = slab_of(scratch);
     const struct operand right = {b, n, false};
     for (int64_t r = 0; r < n_rows; r += SLAB) {

@@ -111,13 +111,13 @@ static void the_table_shows_heads_and_layers(void **state) {
     assert_int_equal(wn_calibrate_print_table(&calibration, out, NULL), WN_OK);
     fclose(out);
     static const char *const lines[] = {
-        "\n  layer  head     5%    10%    20%    35%    50%\n"
-        "      1     1    7.5   17.0   40.0   56.0  100.0\n"
-        "      0     0    5.0    9.0   15.0   31.5   50.0\n"
-        "      1     0    2.5    4.0    5.0   17.5   30.0\n",
+        ("\n  layer  head     5%    10%    20%    35%    50%\n"
+         "      1     1    7.5   17.0   40.0   56.0  100.0\n"
+         "      0     0    5.0    9.0   15.0   31.5   50.0\n"
+         "      1     0    2.5    4.0    5.0   17.5   30.0\n"),
         "\nAt 20% these 3 of 3 heads hold 100% of what is kept; half of the heads keep 15.0%",
-        "\n      0   0.75  ###########################\n"
-        "      1   1.12  ########################################\n",
+        ("\n      0   0.75  ###########################\n"
+         "      1   1.12  ########################################\n"),
     };
     for (int i = 0; i < 3; i++) {
         if (strstr(text, lines[i]) == NULL) {
