@@ -43,9 +43,9 @@ static const struct wn_flag flags[] = {
      .kind = WN_FLAG_TEXTS,
      FIELD(only),
      .help =
-         "Measure this group: graft, memory, decode, prefill, scoring, quality, or one of those "
-         "measured only when they are named, methods, which has no targets, and needles. May be "
-         "given several times."},
+         "Measure this group: graft, memory, decode, prefill, scoring, foresight, quality, or one "
+         "of those measured only when they are named: needles, and study and methods, which have "
+         "no targets. May be given several times."},
     {.name = "rounds",
      .value = "N",
      .section = "Task",

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#include "core/arrays.h"
 #include "core/budget.h"
 #include "core/fit.h"
 #include "core/parallel.h"
@@ -579,13 +580,6 @@ static wn_status make_arrays(const struct plan_job *job, const bool *wanted, dou
     return WN_OK;
 }
 
-static void free_arrays(double **array, int n_heads) {
-    for (int h = 0; h < n_heads && array != NULL; h++) {
-        free(array[h]);
-    }
-    free(array);
-}
-
 static wn_status make_contributions(const struct plan_job *job, const bool *wanted, double ***out,
                                     struct wn_error *err) {
     *out = calloc((size_t)job->n_heads + 1, sizeof **out);
@@ -674,7 +668,7 @@ static wn_status run(struct plan_job *job, const struct wn_plan_options *options
     }
     if (status == WN_OK && job->rehearsed != NULL) {
         blend_contributions(job);
-        free_arrays(job->rehearsed, job->n_heads);
+        wn_free_arrays(job->rehearsed, job->n_heads);
         job->rehearsed = NULL;
     }
     if (status == WN_OK && job->divides) {
@@ -682,7 +676,7 @@ static wn_status run(struct plan_job *job, const struct wn_plan_options *options
         status = wn_budget_heads(job->policy, job->heads, (const double *const *)rivals,
                                  options->entry_bytes, job->n_heads, job->budget, err);
     }
-    free_arrays(job->contribution, job->n_heads);
+    wn_free_arrays(job->contribution, job->n_heads);
     job->contribution = NULL;
     if (status == WN_OK) {
         wn_parallel_for(options->n_threads, job->n_heads, select_item, job);
@@ -742,9 +736,9 @@ wn_status wn_compress_plan(const struct wn_policy *policy, const struct wn_head_
             result.n_merged += job.selection[h].n_merged;
         }
     }
-    free_arrays(job.score, n_heads);
-    free_arrays(job.contribution, n_heads);
-    free_arrays(job.rehearsed, n_heads);
+    wn_free_arrays(job.score, n_heads);
+    wn_free_arrays(job.contribution, n_heads);
+    wn_free_arrays(job.rehearsed, n_heads);
     free(job.budget);
     free(job.task);
     if (status != WN_OK) {

@@ -343,7 +343,7 @@ struct wn_needs wn_policy_needs(const struct wn_policy *policy) {
     return (struct wn_needs){
         .observed = def->observes,
         .k_norm = def->needs_k_norm,
-        .foreseen = def->foresees || by_contribution,
+        .foreseen = wn_policy_foresees(policy),
         .rehearsed = wn_policy_rehearses(policy),
         .v_norm = def->needs_v_norm || by_contribution,
         .k = policy->merge,

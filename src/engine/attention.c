@@ -60,7 +60,7 @@ struct thread_scratch {
     float *m, *l, *acc;
     float *weight; /* observe: per row */
     float *sum;    /* observe: [group][OBSERVE_ENTRIES] */
-    float *turn;   /* [max k_dim] */
+    double *turn;  /* [max k_dim] */
     void *kernel;
 };
 
@@ -131,7 +131,7 @@ static wn_status create_scratch(struct wn_attention *attention, struct thread_sc
     scratch->weight = alloc_aligned(rows * sizeof(float));
     scratch->sum = alloc_aligned(group * OBSERVE_ENTRIES * sizeof(float));
     scratch->acc = alloc_aligned(block_rows * v_dim * sizeof(float));
-    scratch->turn = alloc_aligned((size_t)attention->max_dim * sizeof(float));
+    scratch->turn = alloc_aligned((size_t)attention->max_dim * sizeof(double));
     scratch->kernel = alloc_aligned(kernel_bytes);
     const bool ok = scratch->q != NULL && scratch->row_end != NULL && scratch->m != NULL &&
                     scratch->l != NULL && scratch->weight != NULL && scratch->sum != NULL &&
@@ -399,8 +399,7 @@ static bool divide_layer(struct wn_attention *attention, int layer, size_t *part
 static bool make_room_for_foreseen(struct wn_attention *attention) {
     if (attention->foreseen_q != NULL && attention->foreseen_lse != NULL)
         return true;
-    const size_t n =
-        (size_t)attention->max_spans * (size_t)attention->max_heads * (size_t)attention->n_batch;
+    const size_t n = (size_t)attention->max_heads * (size_t)attention->n_batch;
     free(attention->foreseen_q);
     free(attention->foreseen_lse);
     attention->foreseen_q = alloc_aligned(n * (size_t)attention->max_dim * sizeof(float));

@@ -3,11 +3,11 @@
  * Calibration: which share of a budget each head of a model needs, averaged over a few texts. Heads
  * differ far more than texts do, so that shares measured once serve texts never seen.
  */
-#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/arrays.h"
 #include "core/parallel.h"
 #include "engine/engine.h"
 #include "engine/gain.h"
@@ -174,26 +174,6 @@ void wn_calibration_shares(const struct wn_calibration *calibration, double keep
         share[h] = total > 0.0 ? share[h] * n_heads / total : 1.0;
 }
 
-static void free_rows(float **rows, int n_layers) {
-    for (int i = 0; rows != NULL && i < n_layers; i++)
-        free(rows[i]);
-    free(rows);
-}
-
-/* [n_layers] -> [n_heads], zero. */
-static float **make_rows(const struct wn_engine *engine) {
-    assert(engine->n_layers > 0);
-    float **rows = calloc((size_t)engine->n_layers, sizeof *rows);
-    for (int i = 0; rows != NULL && i < engine->n_layers; i++) {
-        rows[i] = calloc((size_t)engine->geometry[i].n_heads, sizeof **rows);
-        if (rows[i] == NULL) {
-            free_rows(rows, engine->n_layers);
-            return NULL;
-        }
-    }
-    return rows;
-}
-
 void wn_engine_free_calibration(struct wn_engine *engine) {
     wn_calibration_free(engine->calibration);
     free(engine->calibration);
@@ -202,10 +182,10 @@ void wn_engine_free_calibration(struct wn_engine *engine) {
 
 static wn_status take_calibration(struct wn_engine *engine,
                                   const struct wn_calibration *calibration) {
-    float **gain = make_rows(engine);
+    float **gain = wn_engine_make_gains(engine);
     struct wn_calibration *copy = calloc(1, sizeof *copy);
     if (gain == NULL || copy == NULL || copy_calibration(calibration, copy) != WN_OK) {
-        free_rows(gain, engine->n_layers);
+        wn_free_arrays(gain, engine->n_layers);
         free(copy);
         return WN_E_MEMORY;
     }
@@ -369,7 +349,7 @@ static wn_status measure_text(struct measurement *m, const struct wn_tokens *tex
 /* The engine takes the gains too: budgets are made with them. */
 static wn_status measure_gains(struct measurement *m, struct wn_error *err) {
     struct wn_engine *engine = m->engine;
-    float **gain = make_rows(engine);
+    float **gain = wn_engine_make_gains(engine);
     bool found = false;
     if (gain == NULL)
         return wn_error_set(err, WN_E_MEMORY, "no memory for the heads' gains");
@@ -379,7 +359,7 @@ static wn_status measure_gains(struct measurement *m, struct wn_error *err) {
         status = wn_gain_of_rho(engine->model, engine->geometry, engine->n_layers, m->out->rho,
                                 gain, err);
     if (status != WN_OK) {
-        free_rows(gain, engine->n_layers);
+        wn_free_arrays(gain, engine->n_layers);
         return status;
     }
     for (int i = 0; i < engine->n_layers; i++)

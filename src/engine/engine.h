@@ -90,7 +90,8 @@ struct wn_step_part {
     int n_silent;                  /* the first of them that only ask for it */
 };
 /* Runs one step over 1 .. WN_MAX_SPANS parts (n_batch rows at most) and appends their rows. On
- * failure no session holds any of its rows, and those that observed have lost their observation.
+ * failure no session holds any of its rows, and once the step has begun, those that observed have lost
+ * their observation; a rehearsal's own observer is left to its caller.
  * The rows of logits are read with llama_get_logits_ith by batch row. */
 wn_status wn_engine_step(struct wn_engine *engine, const struct wn_step_part *parts, int n_parts,
                          bool want_last_logits, struct wn_error *err);
@@ -103,7 +104,8 @@ void wn_session_drop_observation(struct wn_session *session);
 void wn_session_lose_observation(struct wn_session *session);
 wn_status wn_session_copy_observation(struct wn_session *to, const struct wn_session *from);
 int64_t wn_session_observe_bytes(const struct wn_session *session);
-/* Room for the sums of `capacity` entries. */
+/* Adds a copy of the observer; one with n_entries > 0 gets room for their sums now, the others as
+ * they are fed. WN_E_STATE: too many; WN_E_MEMORY. */
 wn_status wn_session_add_observer(struct wn_session *session, const struct wn_observer *observer,
                                   struct wn_error *err);
 void wn_session_remove_observer(struct wn_session *session, enum wn_observer_kind kind);
@@ -135,8 +137,10 @@ size_t wn_window_scratch_bytes(const struct wn_session *session, const struct wn
 
 wn_status wn_engine_gains(struct wn_engine *engine, struct wn_error *err);
 void wn_engine_free_gains(struct wn_engine *engine);
-/* WN_E_MODEL when the model's queries cannot be placed anew. Measures the gains on first use. */
-wn_status wn_session_foresee_check(struct wn_session *session, struct wn_error *err);
+/* Room for gains, [n_layers] -> [n_heads], zero; NULL: out of memory. */
+float **wn_engine_make_gains(const struct wn_engine *engine);
+/* WN_E_MODEL when the model's queries cannot be placed anew. */
+wn_status wn_engine_check_ropes(const struct wn_engine *engine, struct wn_error *err);
 /* Mean square attention of the foreseen queries that could see each entry: foreseen float
  * [n_group][n_entries] (overwritten). */
 void wn_session_foreseen(const struct wn_session *session, int layer, int head, float *foreseen);

@@ -4,13 +4,12 @@
  * what they attend to. Queries to come resemble those that were; at their own positions they would
  * look back from too early.
  */
-#include <math.h>
+#include <assert.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include "core/sums.h"
+#include "core/arrays.h"
+#include "engine/engine.h"
 #include "engine/gain.h"
-#include "engine/scratch.h"
 
 enum {
     /* The first positions, whose queries see almost nothing. */
@@ -50,12 +49,11 @@ int64_t wn_foresee_position(int64_t n_total, int64_t position) {
 
 /* ---- announcing them ---- */
 
-wn_status wn_session_foresee_check(struct wn_session *session, struct wn_error *err) {
-    struct wn_engine *engine = session->engine;
-    if (engine->rope_fault[0] != '\0')
-        return wn_error_set(err, WN_E_MODEL, "foresight cannot place the model's queries anew: %s",
-                            engine->rope_fault);
-    return wn_engine_gains(engine, err);
+wn_status wn_engine_check_ropes(const struct wn_engine *engine, struct wn_error *err) {
+    if (engine->rope_fault[0] == '\0')
+        return WN_OK;
+    return wn_error_set(err, WN_E_MODEL, "foresight cannot place the model's queries anew: %s",
+                        engine->rope_fault);
 }
 
 wn_status wn_session_sample_queries(struct wn_session *session, int64_t n_total,
@@ -68,7 +66,7 @@ wn_status wn_session_sample_queries(struct wn_session *session, int64_t n_total,
         return wn_error_set(err, WN_E_STATE,
                             "a fit needs queries of the whole text: it must be announced, with the "
                             "text's length, before the first token");
-    const wn_status status = wn_session_foresee_check(session, err);
+    const wn_status status = wn_engine_check_ropes(engine, err);
     if (status != WN_OK)
         return status;
     const int64_t available = wn_sampled_available(n_total);
@@ -114,25 +112,32 @@ void wn_session_foreseen(const struct wn_session *session, int layer, int head, 
 /* ---- gains ---- */
 
 void wn_engine_free_gains(struct wn_engine *engine) {
-    for (int i = 0; engine->gain != NULL && i < engine->n_layers; i++)
-        free(engine->gain[i]);
-    free(engine->gain);
+    wn_free_arrays(engine->gain, engine->n_layers);
     engine->gain = NULL;
+}
+
+float **wn_engine_make_gains(const struct wn_engine *engine) {
+    assert(engine->n_layers > 0);
+    float **gain = calloc((size_t)engine->n_layers, sizeof *gain);
+    for (int i = 0; gain != NULL && i < engine->n_layers; i++) {
+        gain[i] = calloc((size_t)engine->geometry[i].n_heads, sizeof **gain);
+        if (gain[i] == NULL) {
+            wn_free_arrays(gain, engine->n_layers);
+            return NULL;
+        }
+    }
+    return gain;
 }
 
 /* Measured on the first use; the model does not change. */
 wn_status wn_engine_gains(struct wn_engine *engine, struct wn_error *err) {
     if (engine->gain != NULL)
         return WN_OK;
-    engine->gain = calloc((size_t)engine->n_layers, sizeof *engine->gain);
-    bool ok = engine->gain != NULL;
-    for (int i = 0; ok && i < engine->n_layers; i++) {
-        engine->gain[i] = calloc((size_t)engine->geometry[i].n_heads, sizeof(float));
-        ok = engine->gain[i] != NULL;
-    }
-    wn_status status = ok ? wn_gain_measure(engine->model, engine->geometry, engine->n_layers,
-                                            engine->n_threads, engine->gain, NULL, err)
-                          : wn_error_set(err, WN_E_MEMORY, "no memory for the heads' gains");
+    engine->gain = wn_engine_make_gains(engine);
+    if (engine->gain == NULL)
+        return wn_error_set(err, WN_E_MEMORY, "no memory for the heads' gains");
+    const wn_status status = wn_gain_measure(engine->model, engine->geometry, engine->n_layers,
+                                             engine->n_threads, engine->gain, NULL, err);
     if (status != WN_OK)
         wn_engine_free_gains(engine);
     return status;

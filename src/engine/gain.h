@@ -20,8 +20,8 @@
 enum { WN_RESIDUAL_SKIP = 4 };
 
 /*
- * gain[l] float [n_heads of layer l], from the model's file and one run of a built-in text of about
- * 200 tokens through llama.cpp alone. *has_residual (may be NULL) tells whether the residual stream
+ * gain[l] float [n_heads of layer l], from the model's file and one run of the first 64 tokens of a
+ * built-in text through llama.cpp alone. *has_residual (may be NULL) tells whether the residual stream
  * was found in the graph; where it was not, rho is 1 for all layers. WN_E_MODEL: the file does not
  * hold an output projection as expected (a split model's first file holds a part of them);
  * WN_E_IO, WN_E_MEMORY, WN_E_BACKEND. On failure gains may be partly written.

@@ -3,19 +3,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/arrays.h"
 #include "engine/engine.h"
 
-static void free_arrays(void *arrays, int n) {
-    void **array = arrays;
-    for (int i = 0; array != NULL && i < n; i++)
-        free(array[i]);
-    free(array);
-}
-
 void wn_gathered_free(struct wn_gathered *all) {
-    free_arrays(all->log_weight, all->n_heads);
-    free_arrays(all->position, all->n_heads);
-    free_arrays(all->scratch, all->session != NULL ? all->session->engine->n_threads : 0);
+    wn_free_arrays(all->log_weight, all->n_heads);
+    wn_free_arrays(all->position, all->n_heads);
+    wn_free_arrays(all->scratch, all->session != NULL ? all->session->engine->n_threads : 0);
     free(all->view);
     free(all->entry_bytes);
     *all = (struct wn_gathered){0};

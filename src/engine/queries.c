@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/queries.h"
 
+#include "core/arrays.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -96,16 +98,9 @@ static size_t layer_lse_bytes(const struct wn_layer_geometry *geometry, int64_t 
     return (size_t)n * (size_t)geometry->n_heads * sizeof(float);
 }
 
-static void free_layers(void *arrays, int n_layers) {
-    void **array = arrays;
-    for (int i = 0; array != NULL && i < n_layers; i++)
-        free(array[i]);
-    free(array);
-}
-
 void wn_sampled_free(struct wn_sampled_queries *sampled, int n_layers) {
-    free_layers(sampled->q, n_layers);
-    free_layers(sampled->lse, n_layers);
+    wn_free_arrays(sampled->q, n_layers);
+    wn_free_arrays(sampled->lse, n_layers);
     *sampled = (struct wn_sampled_queries){0};
 }
 

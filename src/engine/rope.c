@@ -231,31 +231,34 @@ void wn_rope_free(struct wn_layer_rope *rope) {
 
 /* ---- re-posing ---- */
 
-void wn_rope_turn(const struct wn_layer_rope *rope, int64_t delta, float *turn) {
+static double angle_of(const struct wn_layer_rope *rope, int i, int64_t delta) {
+    return fmod((double)delta * rope->frequency[i], 2.0 * M_PI);
+}
+
+static void turn_pair(const struct wn_layer_rope *rope, int i, double c, double s, float *q) {
+    float *first = &q[first_of_pair(rope->neox, i)];
+    float *second = &q[second_of_pair(rope->neox, rope->n_dims, i)];
+    const double x = *first, y = *second;
+    *first = (float)(x * c - y * s);
+    *second = (float)(x * s + y * c);
+}
+
+void wn_rope_turn(const struct wn_layer_rope *rope, int64_t delta, double *turn) {
     for (int i = 0; i < rope->n_dims / 2; i++) {
-        const double angle = fmod((double)delta * rope->frequency[i], 2.0 * M_PI);
-        turn[2 * i] = (float)cos(angle);
-        turn[2 * i + 1] = (float)sin(angle);
+        const double angle = angle_of(rope, i, delta);
+        turn[2 * i] = cos(angle);
+        turn[2 * i + 1] = sin(angle);
     }
 }
 
-void wn_rope_apply(const struct wn_layer_rope *rope, const float *turn, float *q) {
-    for (int i = 0; i < rope->n_dims / 2; i++) {
-        float *first = &q[first_of_pair(rope->neox, i)];
-        float *second = &q[second_of_pair(rope->neox, rope->n_dims, i)];
-        const float c = turn[2 * i], s = turn[2 * i + 1], x = *first, y = *second;
-        *first = x * c - y * s;
-        *second = x * s + y * c;
-    }
+void wn_rope_apply(const struct wn_layer_rope *rope, const double *turn, float *q) {
+    for (int i = 0; i < rope->n_dims / 2; i++)
+        turn_pair(rope, i, turn[2 * i], turn[2 * i + 1], q);
 }
 
 void wn_rope_shift(const struct wn_layer_rope *rope, float *q, int64_t delta) {
     for (int i = 0; i < rope->n_dims / 2; i++) {
-        float *first = &q[first_of_pair(rope->neox, i)];
-        float *second = &q[second_of_pair(rope->neox, rope->n_dims, i)];
-        const double angle = fmod((double)delta * rope->frequency[i], 2.0 * M_PI);
-        const double c = cos(angle), s = sin(angle), x = *first, y = *second;
-        *first = (float)(x * c - y * s);
-        *second = (float)(x * s + y * c);
+        const double angle = angle_of(rope, i, delta);
+        turn_pair(rope, i, cos(angle), sin(angle), q);
     }
 }

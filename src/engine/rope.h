@@ -44,9 +44,9 @@ void wn_rope_free(struct wn_layer_rope *rope);
 /* Moves a query, float [head_dim] after the model's own rotation, by delta positions. Its norm, and
  * with it any magnitude that the model's rotation applied, stays. */
 void wn_rope_shift(const struct wn_layer_rope *rope, float *q, int64_t delta);
-/* The same in two steps, for several queries that move alike: turn float [n_dims] holds the cosine and
+/* The same in two steps, for several queries that move alike: turn double [n_dims] holds the cosine and
  * sine of each pair. */
-void wn_rope_turn(const struct wn_layer_rope *rope, int64_t delta, float *turn);
-void wn_rope_apply(const struct wn_layer_rope *rope, const float *turn, float *q);
+void wn_rope_turn(const struct wn_layer_rope *rope, int64_t delta, double *turn);
+void wn_rope_apply(const struct wn_layer_rope *rope, const double *turn, float *q);
 
 #endif
