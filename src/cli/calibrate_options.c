@@ -28,23 +28,10 @@ static const struct wn_flag task[] = {
 };
 
 static const struct wn_flag output[] = {
-    {.name = "json",
-     .section = WN_SECTION_OUTPUT,
-     .kind = WN_FLAG_SWITCH,
-     FIELD(json),
-     .help = "Print one JSON object with every figure, and nothing else, on standard output."},
-    {.name = "quiet",
-     .short_name = "q",
-     .section = WN_SECTION_OUTPUT,
-     .kind = WN_FLAG_SWITCH,
-     FIELD(reading.quiet),
-     .help = "No progress and no table."},
-    {.name = "help",
-     .short_name = "h",
-     .section = WN_SECTION_OUTPUT,
-     .kind = WN_FLAG_SWITCH,
-     FIELD(help),
-     .help = "Print this text."},
+    WN_OUTPUT_FLAGS(
+        struct wn_calibrate_cli,
+        "Print one JSON object with every figure, and nothing else, on standard output.",
+        "No progress and no table."),
 };
 
 /* The flags of readings, but for the document, of which there can be several here, and the size of

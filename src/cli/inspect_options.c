@@ -33,24 +33,11 @@ static const struct wn_flag output[] = {
      .once = true,
      .help = "Also draw the share that each head keeps as a heat map, layers by heads, into an "
              ".svg or .png file. Needs gnuplot, which is tried before the text is read."},
-    {.name = "json",
-     .section = WN_SECTION_OUTPUT,
-     .kind = WN_FLAG_SWITCH,
-     FIELD(json),
-     .help = "Print one JSON object with every figure, and nothing else, on standard output. "
-             "Its heads[].queries counts queries times query heads."},
-    {.name = "quiet",
-     .short_name = "q",
-     .section = WN_SECTION_OUTPUT,
-     .kind = WN_FLAG_SWITCH,
-     FIELD(reading.quiet),
-     .help = "No progress and no notes."},
-    {.name = "help",
-     .short_name = "h",
-     .section = WN_SECTION_OUTPUT,
-     .kind = WN_FLAG_SWITCH,
-     FIELD(help),
-     .help = "Print this text."},
+    WN_OUTPUT_FLAGS(
+        struct wn_inspect_options,
+        "Print one JSON object with every figure, and nothing else, on standard output. "
+        "Its heads[].queries counts queries times query heads.",
+        "No progress and no notes."),
 };
 
 static const struct wn_flag_part parts[] = {

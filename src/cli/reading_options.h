@@ -28,6 +28,25 @@ extern const struct wn_flag wn_reading_machine[WN_READING_N_MACHINE];
 #define WN_SECTION_MACHINE "Machine"
 #define WN_SECTION_OUTPUT  "Output"
 
+/* The rows of the section on output, alike in all of these subcommands but for what there is to
+ * print; `type` has json, help and reading. */
+#define WN_OUTPUT_FLAGS(type, json_help, quiet_help)                                             \
+    {.name = "json",                                                                             \
+     .section = WN_SECTION_OUTPUT,                                                               \
+     .kind = WN_FLAG_SWITCH,                                                                     \
+     .offset = offsetof(type, json),                                                             \
+     .help = json_help},                                                                         \
+        {.name = "quiet",                                                                        \
+         .short_name = "q",                                                                      \
+         .section = WN_SECTION_OUTPUT,                                                           \
+         .kind = WN_FLAG_SWITCH,                                                                 \
+         .offset = offsetof(type, reading.quiet),                                                \
+         .help = quiet_help},                                                                    \
+    {                                                                                            \
+        .name = "help", .short_name = "h", .section = WN_SECTION_OUTPUT, .kind = WN_FLAG_SWITCH, \
+        .offset = offsetof(type, help), .help = "Print this text."                               \
+    }
+
 /*
  * Completes the options from the environment (WINNOW_MODEL, WINNOW_CPU) and checks them together
  * with the questions. WN_E_ARG with a sentence in err. Texts then point into argv and the

@@ -73,24 +73,11 @@ static const struct wn_flag output[] = {
      FIELD(compare),
      .help = "Also answer with the full cache from the same reading, and print both side by "
              "side, with the KL divergence between them."},
-    {.name = "json",
-     .section = WN_SECTION_OUTPUT,
-     .kind = WN_FLAG_SWITCH,
-     FIELD(json),
-     .help = "Print one JSON object with answers and statistics, and nothing else, on standard "
-             "output."},
-    {.name = "quiet",
-     .short_name = "q",
-     .section = WN_SECTION_OUTPUT,
-     .kind = WN_FLAG_SWITCH,
-     FIELD(reading.quiet),
-     .help = "Print answers and errors only: no progress, notes or statistics."},
-    {.name = "help",
-     .short_name = "h",
-     .section = WN_SECTION_OUTPUT,
-     .kind = WN_FLAG_SWITCH,
-     FIELD(help),
-     .help = "Print this text."},
+    WN_OUTPUT_FLAGS(
+        struct wn_run_options,
+        "Print one JSON object with answers and statistics, and nothing else, on standard "
+        "output.",
+        "Print answers and errors only: no progress, notes or statistics."),
 };
 
 static const struct wn_flag_part parts[] = {

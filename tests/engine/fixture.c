@@ -95,3 +95,14 @@ double fixture_kl(const struct fixture *fixture, const struct wn_session *a,
                   const struct wn_session *b) {
     return wn_kl_divergence(wn_session_logits(a), wn_session_logits(b), fixture->n_vocab);
 }
+
+double fixture_kl_along(const struct fixture *fixture, struct wn_session *a, struct wn_session *b,
+                        int64_t from, int64_t n) {
+    double kl = 0.0;
+    for (int64_t i = from; i < from + n; i++) {
+        fixture_feed(a, fixture->text.id + i, 1);
+        fixture_feed(b, fixture->text.id + i, 1);
+        kl += fixture_kl(fixture, a, b) / (double)n;
+    }
+    return kl;
+}

@@ -26,5 +26,8 @@ void fixture_feed(struct wn_session *session, const int32_t *tokens, int64_t n);
 /* KL between the last logits of two sessions, nat. */
 double fixture_kl(const struct fixture *fixture, const struct wn_session *a,
                   const struct wn_session *b);
+/* Feeds text[from .. from + n) to both, and returns the mean of it after each token. */
+double fixture_kl_along(const struct fixture *fixture, struct wn_session *a, struct wn_session *b,
+                        int64_t from, int64_t n);
 
 #endif

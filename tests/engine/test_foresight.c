@@ -155,12 +155,7 @@ static double kl_after(const struct fixture *fixture, const struct wn_policy *po
     struct wn_compress_report report;
     assert_int_equal(wn_session_compress(session, policy, &report, NULL), WN_OK);
     assert_true(fabs((double)report.n_after / (double)report.n_before - 0.1) < 0.0005);
-    double kl = 0.0;
-    for (int i = 0; i < SCORED; i++) {
-        fixture_feed(session, fixture->text.id + PREFIX + i, 1);
-        fixture_feed(full, fixture->text.id + PREFIX + i, 1);
-        kl += fixture_kl(fixture, full, session) / SCORED;
-    }
+    const double kl = fixture_kl_along(fixture, full, session, PREFIX, SCORED);
     wn_session_free(session);
     wn_session_free(full);
     return kl;

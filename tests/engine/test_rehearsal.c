@@ -172,12 +172,7 @@ static double kl_after(const struct fixture *fixture, struct wn_engine *engine,
     struct wn_compress_report report;
     assert_int_equal(wn_session_compress(session, policy, &report, NULL), WN_OK);
     assert_true(fabs((double)report.n_after / (double)report.n_before - 0.1) < 0.0005);
-    double kl = 0.0;
-    for (int i = 0; i < SCORED; i++) {
-        fixture_feed(session, fixture->text.id + PREFIX + i, 1);
-        fixture_feed(full, fixture->text.id + PREFIX + i, 1);
-        kl += fixture_kl(fixture, full, session) / SCORED;
-    }
+    const double kl = fixture_kl_along(fixture, full, session, PREFIX, SCORED);
     if (logits != NULL) {
         memcpy(logits, wn_session_logits(session), (size_t)fixture->n_vocab * sizeof(float));
     }

@@ -11,49 +11,14 @@
 
 #include <cmocka.h>
 
+#include "failing_malloc.h"
+
 #include "core/fit.h"
 
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* ---- allocations that fail: see test_plan_memory.c ---- */
-
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(memory_sanitizer) || \
-    __has_feature(thread_sanitizer)
-#define OWN_MALLOC 0
-#endif
-#endif
-#if !defined(OWN_MALLOC) && defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__) && \
-    !defined(__SANITIZE_THREAD__)
-#define OWN_MALLOC 1
-#endif
-
-#if OWN_MALLOC
-
-static long n_allocations_left = -1; /* negative: no limit */
-static long n_live;
-
-void *__libc_malloc(size_t n_bytes);
-void __libc_free(void *block);
-
-void *malloc(size_t n_bytes) {
-    if (n_allocations_left == 0) {
-        return NULL;
-    }
-    n_allocations_left -= n_allocations_left > 0;
-    n_live++;
-    return __libc_malloc(n_bytes);
-}
-
-void free(void *block) {
-    n_live -= block != NULL;
-    __libc_free(block);
-}
-
-#endif
 
 /* ---- cases ---- */
 
