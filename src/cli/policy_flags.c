@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/policy_flags.h"
 
+#include "core/budget.h"
+#include "core/fit.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -563,11 +566,11 @@ static bool is_not_adaptive(const struct wn_policy *policy) {
 }
 
 static bool is_not_by_need(const struct wn_policy *policy) {
-    return policy->budget != WN_BUDGET_FORESIGHT && policy->budget != WN_BUDGET_REHEARSAL;
+    return !wn_budget_by_contribution(policy->budget);
 }
 
 static bool fits_no_values(const struct wn_policy *policy) {
-    return policy->fit != WN_FIT_VALUES && policy->fit != WN_FIT_BOTH;
+    return !wn_fit_has_values(policy->fit);
 }
 
 static bool is_no_pyramid(const struct wn_policy *policy) {

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/policy_text.h"
 
+#include "core/budget.h"
+#include "core/fit.h"
+
 #include <inttypes.h>
 
 void wn_policy_format_protect(int n, char *text, size_t text_bytes) {
@@ -84,7 +87,7 @@ static void print_budget(const struct wn_policy *policy, FILE *out) {
         fprintf(out, " (beta %g)", policy->beta);
     } else if (policy->budget == WN_BUDGET_ADAPTIVE || policy->budget == WN_BUDGET_ADAPTIVE_MODEL) {
         fprintf(out, " (safeguard %g)", policy->safeguard);
-    } else if (policy->budget == WN_BUDGET_FORESIGHT || policy->budget == WN_BUDGET_REHEARSAL) {
+    } else if (wn_budget_by_contribution(policy->budget)) {
         print_need(policy, out);
     } else if (policy->budget == WN_BUDGET_GLOBAL && policy->select != WN_SELECT_SAMPLE &&
                print_proposal(policy, " (", out)) {
@@ -98,8 +101,7 @@ static void print_fit(const struct wn_policy *policy, FILE *out) {
     if (policy->fit != WN_FIT_NONE) {
         fprintf(out, ", fit %s", wn_fit_name(policy->fit));
     }
-    if ((policy->fit == WN_FIT_VALUES || policy->fit == WN_FIT_BOTH) &&
-        policy->ridge != usual.ridge) {
+    if (wn_fit_has_values(policy->fit) && policy->ridge != usual.ridge) {
         fprintf(out, " (ridge %g)", policy->ridge);
     }
 }

@@ -239,7 +239,7 @@ wn_status wn_reading_check_budget(const struct wn_reading *reading, struct wn_er
     return status;
 }
 
-static bool on_calibrate(void *user, int64_t n_done, int64_t n_total) {
+static bool on_step(void *user, int64_t n_done, int64_t n_total) {
     struct wn_reading *reading = user;
     wn_progress_update(&reading->progress, n_done, n_total, wn_clock());
     return !wn_interrupt_raised();
@@ -247,7 +247,7 @@ static bool on_calibrate(void *user, int64_t n_done, int64_t n_total) {
 
 /* Static budgets need what a calibration measured: looked up, or measured now. */
 static wn_status calibrate(struct wn_reading *reading, struct wn_error *err) {
-    const struct wn_calibrate_options options = {.on_progress = on_calibrate, .user = reading};
+    const struct wn_calibrate_options options = {.on_progress = on_step, .user = reading};
     struct wn_error note = {0};
     bool measured = false;
     wn_interrupt_catch();
@@ -369,8 +369,7 @@ static wn_status feed(struct wn_reading *reading, struct wn_session *session,
 static bool on_rehearse(void *user, int64_t n_done, int64_t n_total) {
     struct wn_reading *reading = user;
     reading->n_rehearsed = reading->n_rehearsed_before + n_done;
-    wn_progress_update(&reading->progress, n_done, n_total, wn_clock());
-    return !wn_interrupt_raised();
+    return on_step(user, n_done, n_total);
 }
 
 static wn_status rehearse(struct wn_reading *reading, struct wn_session *session,

@@ -9,6 +9,14 @@
 
 #include "winnow_core.h"
 
+static inline bool wn_fit_has_weights(enum wn_fit fit) {
+    return fit == WN_FIT_LOG_WEIGHTS || fit == WN_FIT_BOTH;
+}
+
+static inline bool wn_fit_has_values(enum wn_fit fit) {
+    return fit == WN_FIT_VALUES || fit == WN_FIT_BOTH;
+}
+
 /*
  * Reference rows of one KV head: exact attention of reference queries over what was kept. The
  * normaliser of a row is all that its query sees: the entries of the cache and, besides, others

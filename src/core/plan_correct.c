@@ -133,11 +133,11 @@ static wn_status fit_head(const struct plan_job *job, int h, int thread,
     wn_status status = job->reader->read_reference(job->reader->user, h, thread, selection, &arrays)
                            ? WN_OK
                            : WN_E_MEMORY;
-    const bool fits_weights = policy->fit != WN_FIT_VALUES;
+    const bool fits_weights = wn_fit_has_weights(policy->fit);
     if (status == WN_OK && fits_weights) {
         status = wn_fit_factors(&rows, factor);
     }
-    if (status == WN_OK && policy->fit != WN_FIT_LOG_WEIGHTS) {
+    if (status == WN_OK && wn_fit_has_values(policy->fit)) {
         status = fit_values(policy, head, &rows, fits_weights ? factor : NULL, selection);
     }
     for (size_t j = 0; status == WN_OK && fits_weights && j < n_kept; j++) {
@@ -157,7 +157,7 @@ wn_status wn_plan_correct_head(const struct plan_job *job, int h, int thread,
     struct wn_needs needs = {
         .k = policy->merge,
         .v = (policy->merge && policy->merge_value == WN_MERGE_MEAN) ||
-             (fits && policy->fit != WN_FIT_LOG_WEIGHTS),
+             (fits && wn_fit_has_values(policy->fit)),
     };
     struct loaded_head loaded;
     wn_status status = wn_plan_load_head(job, h, thread, needs, &loaded);

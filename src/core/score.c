@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "core/budget.h"
+#include "core/fit.h"
 #include "core/score.h"
 
 #include "core/head.h"
@@ -339,7 +340,6 @@ struct wn_needs wn_policy_needs(const struct wn_policy *policy) {
     }
     const bool by_contribution = wn_budget_by_contribution(policy->budget);
     const bool means_values = policy->merge && policy->merge_value == WN_MERGE_MEAN;
-    const bool fits_values = policy->fit == WN_FIT_VALUES || policy->fit == WN_FIT_BOTH;
     return (struct wn_needs){
         .observed = def->observes,
         .k_norm = def->needs_k_norm,
@@ -347,7 +347,7 @@ struct wn_needs wn_policy_needs(const struct wn_policy *policy) {
         .rehearsed = wn_policy_rehearses(policy),
         .v_norm = def->needs_v_norm || by_contribution,
         .k = policy->merge,
-        .v = def->needs_v || means_values || fits_values,
+        .v = def->needs_v || means_values || wn_fit_has_values(policy->fit),
     };
 }
 

@@ -139,8 +139,8 @@ wn_status wn_engine_gains(struct wn_engine *engine, struct wn_error *err);
 void wn_engine_free_gains(struct wn_engine *engine);
 /* Room for gains, [n_layers] -> [n_heads], zero; NULL: out of memory. */
 float **wn_engine_make_gains(const struct wn_engine *engine);
-/* WN_E_MODEL when the model's queries cannot be placed anew. */
-wn_status wn_engine_check_ropes(const struct wn_engine *engine, struct wn_error *err);
+/* WN_E_MODEL when the model's queries cannot be placed anew. Measures the gains on first use. */
+wn_status wn_engine_foresee_check(struct wn_engine *engine, struct wn_error *err);
 /* Mean square attention of the foreseen queries that could see each entry: foreseen float
  * [n_group][n_entries] (overwritten). */
 void wn_session_foreseen(const struct wn_session *session, int layer, int head, float *foreseen);

@@ -49,11 +49,11 @@ int64_t wn_foresee_position(int64_t n_total, int64_t position) {
 
 /* ---- announcing them ---- */
 
-wn_status wn_engine_check_ropes(const struct wn_engine *engine, struct wn_error *err) {
-    if (engine->rope_fault[0] == '\0')
-        return WN_OK;
-    return wn_error_set(err, WN_E_MODEL, "foresight cannot place the model's queries anew: %s",
-                        engine->rope_fault);
+wn_status wn_engine_foresee_check(struct wn_engine *engine, struct wn_error *err) {
+    if (engine->rope_fault[0] != '\0')
+        return wn_error_set(err, WN_E_MODEL, "foresight cannot place the model's queries anew: %s",
+                            engine->rope_fault);
+    return wn_engine_gains(engine, err);
 }
 
 wn_status wn_session_sample_queries(struct wn_session *session, int64_t n_total,
@@ -66,13 +66,11 @@ wn_status wn_session_sample_queries(struct wn_session *session, int64_t n_total,
         return wn_error_set(err, WN_E_STATE,
                             "a fit needs queries of the whole text: it must be announced, with the "
                             "text's length, before the first token");
-    const wn_status status = wn_engine_check_ropes(engine, err);
+    const wn_status status = wn_engine_foresee_check(engine, err);
     if (status != WN_OK)
         return status;
-    const int64_t available = wn_sampled_available(n_total);
     wn_sampled_free(sampled, engine->n_layers);
-    if (wn_sampled_make(engine->geometry, engine->n_layers, n_total,
-                        available < REFERENCE_QUERIES ? available : REFERENCE_QUERIES, false,
+    if (wn_sampled_make(engine->geometry, engine->n_layers, n_total, REFERENCE_QUERIES, false,
                         sampled) != WN_OK)
         return wn_error_set(err, WN_E_MEMORY, "no memory for the queries that a fit needs");
     return WN_OK;

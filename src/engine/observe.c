@@ -183,9 +183,7 @@ static wn_status foresee(struct wn_session *session, int64_t n_total, struct wn_
         return wn_error_set(err, WN_E_STATE,
                             "foresight needs queries of the whole text: it must be announced, with "
                             "the text's length, before the first token");
-    wn_status status = wn_engine_check_ropes(session->engine, err);
-    if (status == WN_OK)
-        status = wn_engine_gains(session->engine, err);
+    const wn_status status = wn_engine_foresee_check(session->engine, err);
     const struct wn_observer added = {.kind = WN_OBSERVER_FORESEEN, .n_total = n_total};
     return status == WN_OK ? wn_session_add_observer(session, &added, err) : status;
 }

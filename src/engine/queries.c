@@ -64,10 +64,6 @@ static int64_t first_position(int64_t n_total) {
     return n_total > FIRST_POSITION ? FIRST_POSITION : 0;
 }
 
-int64_t wn_sampled_available(int64_t n_total) {
-    return n_total - first_position(n_total);
-}
-
 int64_t wn_sampled_position(const struct wn_sampled_queries *sampled, int64_t t) {
     const int64_t first = first_position(sampled->n_total);
     const int64_t span = sampled->n_total - 1 - first;
@@ -105,8 +101,14 @@ void wn_sampled_free(struct wn_sampled_queries *sampled, int n_layers) {
 }
 
 wn_status wn_sampled_make(const struct wn_layer_geometry *geometry, int n_layers, int64_t n_total,
-                          int64_t n, bool with_lse, struct wn_sampled_queries *out) {
+                          int64_t n_most, bool with_lse, struct wn_sampled_queries *out) {
+    const int64_t available = n_total - first_position(n_total);
+    const int64_t n = available < n_most ? available : n_most;
     struct wn_sampled_queries sampled = {.n_total = n_total, .n = n, .n_bits = with_lse ? 8 : 4};
+    if (n == 0) {
+        *out = sampled;
+        return WN_OK;
+    }
     sampled.q = calloc((size_t)n_layers, sizeof *sampled.q);
     sampled.lse = with_lse ? calloc((size_t)n_layers, sizeof *sampled.lse) : NULL;
     bool ok = sampled.q != NULL && (!with_lse || sampled.lse != NULL);

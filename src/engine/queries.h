@@ -31,13 +31,10 @@ void wn_query_decode(int n_bits, const uint8_t *row, int dim, float *q);
 int64_t wn_sampled_position(const struct wn_sampled_queries *sampled, int64_t t);
 /* The first whose place is at least `position`; n when there is none. */
 int64_t wn_sampled_find(const struct wn_sampled_queries *sampled, int64_t position);
-/* How many queries a text of n_total has to take samples from. */
-int64_t wn_sampled_available(int64_t n_total);
-
-/* Room for n of n_total queries, of 8 bits with lse, of 4 without. WN_E_MEMORY. Freed with
+/* Room for at most n_most of a text's n_total queries, of 8 bits with lse, of 4 without. WN_E_MEMORY. Freed with
  * wn_sampled_free. */
 wn_status wn_sampled_make(const struct wn_layer_geometry *geometry, int n_layers, int64_t n_total,
-                          int64_t n, bool with_lse, struct wn_sampled_queries *out);
+                          int64_t n_most, bool with_lse, struct wn_sampled_queries *out);
 wn_status wn_sampled_copy(const struct wn_layer_geometry *geometry, int n_layers,
                           const struct wn_sampled_queries *from, struct wn_sampled_queries *out);
 void wn_sampled_free(struct wn_sampled_queries *sampled, int n_layers);

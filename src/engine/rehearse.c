@@ -22,14 +22,12 @@ static wn_status begin(struct wn_session *session, int64_t n_total, struct wn_er
     const struct wn_engine *engine = session->engine;
     const struct wn_observer observer = {
         .kind = WN_OBSERVER_REHEARSED, .n_total = n_total, .n_entries = session->n_tokens};
-    const int64_t available = wn_sampled_available(n_total);
     wn_session_remove_observer(session, WN_OBSERVER_REHEARSED);
     wn_sampled_free(&session->rehearsed, engine->n_layers);
     const wn_status status = wn_session_add_observer(session, &observer, err);
     if (status != WN_OK)
         return status;
-    if (wn_sampled_make(engine->geometry, engine->n_layers, n_total,
-                        available < REFERENCE_QUERIES ? available : REFERENCE_QUERIES, true,
+    if (wn_sampled_make(engine->geometry, engine->n_layers, n_total, REFERENCE_QUERIES, true,
                         &session->rehearsed) != WN_OK)
         return wn_error_set(err, WN_E_MEMORY, "no memory for the queries of a rehearsal");
     return WN_OK;
@@ -184,7 +182,7 @@ wn_status wn_session_rehearse(struct wn_session *session, const int32_t *tokens,
     if (status != WN_OK)
         wn_error_set(err, status, "no memory for the rehearsal of %lld tokens", (long long)n);
     if (status == WN_OK)
-        status = begin(session, text.n > 0 ? text.n : 1, err);
+        status = begin(session, text.n, err);
     const struct rehearsal rehearsal = {
         .session = session,
         .observer = wn_session_find_observer(session, WN_OBSERVER_REHEARSED),
@@ -193,8 +191,6 @@ wn_status wn_session_rehearse(struct wn_session *session, const int32_t *tokens,
     };
     if (status == WN_OK)
         status = run(&rehearsal, options, err);
-    if (session->rehearsed.n > 0 && text.n == 0)
-        wn_sampled_free(&session->rehearsed, engine->n_layers);
     if (status != WN_OK) {
         wn_session_remove_observer(session, WN_OBSERVER_REHEARSED);
         wn_sampled_free(&session->rehearsed, engine->n_layers);

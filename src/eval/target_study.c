@@ -53,7 +53,7 @@ static void list_variants(struct wn_method_table *table) {
 /* The methods as they are used, on longer texts. */
 static void list_methods(struct wn_method_table *table) {
     wn_method_add(table, WN_SCORE_FORESIGHT, "");
-    wn_method_add(table, WN_SCORE_FORESIGHT, "_bv")->fit = WN_FIT_BOTH;
+    wn_method_add(table, WN_SCORE_FORESIGHT, "_no_fit")->fit = WN_FIT_NONE;
     wn_method_add(table, WN_SCORE_REHEARSAL, "");
     wn_method_add(table, WN_SCORE_MIN_H, "");
     wn_method_add(table, WN_SCORE_SNAPKV, "");
