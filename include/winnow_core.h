@@ -350,16 +350,16 @@ struct wn_head_view {
     const int32_t *position; /* [n_entries], or NULL: 0 .. n_entries-1 */
     const float *log_weight; /* [n_entries]: b_i held so far; the correction adds; NULL: 0 */
     const float *observed;   /* [n_group][n_entries]: sum_j w_j A_g[j][i] */
-    const float *foreseen;   /* [n_group][n_entries]: mean_j a_g[j][i]^2 over foreseen queries j */
-    const float *rehearsed;  /* [n_group][n_entries]: the same over rehearsed queries */
-    const float *gain;       /* [n_group]: what a unit of a head's output is worth; NULL: 1 */
-    double share;            /* WN_BUDGET_STATIC: the head's part of the budget relative to those of
+    const float *foreseen;  /* [n_entries]: mean_g gain_g^2 mean_j a_g[j][i]^2 over foreseen queries
+                                j, gain_g what a unit of query head g's output is worth */
+    const float *rehearsed; /* [n_entries]: the same over rehearsed queries */
+    double share;           /* WN_BUDGET_STATIC: the head's part of the budget relative to those of
                                 the other heads, finite, >= 0; all 0: equal parts */
-    const float *k_norm;     /* [n_entries]: ||k_i||_2 */
-    const float *v_norm;     /* [n_entries]: ||v_i||_2 */
-    const float *k;          /* [n_entries][d_k] */
-    const float *v;          /* [n_entries][d_v] */
-    int64_t n_reference;     /* rows that the reader gives for a fit; 0: none, nothing is fitted */
+    const float *k_norm;    /* [n_entries]: ||k_i||_2 */
+    const float *v_norm;    /* [n_entries]: ||v_i||_2 */
+    const float *k;         /* [n_entries][d_k] */
+    const float *v;         /* [n_entries][d_v] */
+    int64_t n_reference;    /* rows that the reader gives for a fit; 0: none, nothing is fitted */
 };
 
 /* Which arrays of its heads a policy reads. */
@@ -376,7 +376,8 @@ struct wn_score_stats {
  * Scores of one KV head, joined over its group: score double [n_entries], larger is better, not
  * normalised. Negative scores occur for k-norm alone. For min, min-c and min-h each query head's
  * score is normalised to sum 1 before joining (P1 section 5); the others join raw scores as kvpress
- * does. tova joins the heads it is given here; wn_score_layer joins all of its layer. Protected
+ * does. What foresight and rehearsal read is joined already: their scores are wn_contribution, of sum
+ * 1. tova joins the heads it is given here; wn_score_layer joins all of its layer. Protected
  * entries are scored like others. A score that is not finite, or a total that is zero, makes all of
  * them 1/n and counts in stats (may be NULL). n_entries = 0 does nothing.
  * WN_E_ARG: a needed array is NULL, n_group < 1, group weights for another G; WN_E_MEMORY. O(G n),
@@ -394,10 +395,10 @@ wn_status wn_score_layer(const struct wn_policy *policy, const struct wn_head_vi
                          int n_heads, double *const *score, struct wn_score_stats *stats);
 
 /*
- * What queries take from each entry of a head, B_i = sqrt(mean_g (gain_g ||v_i||)^2 mean_square_gi):
- *   mean_square float [n_group][n_entries]: the head's `foreseen` or `rehearsed`,
+ * What queries take from each entry of a head, B_i = ||v_i|| sqrt(mean_square_i):
+ *   mean_square float [n_entries]: the head's `foreseen` or `rehearsed`,
  *   contribution double [n_entries] out, comparable between heads.
- * A value that is not finite counts as 0. WN_E_ARG: mean_square or v_norm is NULL. O(G n).
+ * A value that is not finite counts as 0. WN_E_ARG: mean_square or v_norm is NULL. O(n).
  */
 wn_status wn_contribution(const struct wn_head_view *head, const float *mean_square,
                           double *contribution);

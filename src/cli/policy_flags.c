@@ -528,13 +528,6 @@ static bool sees_no_attention(const struct wn_policy *policy) {
     return wn_policy_observe(policy) == WN_OBSERVE_NONE;
 }
 
-/* Not what was observed, nor what is foreseen; a budget that foresees does so for itself. */
-static bool scores_no_attention(const struct wn_policy *policy) {
-    struct wn_policy alone = *policy;
-    alone.budget = WN_BUDGET_HEAD;
-    return sees_no_attention(policy) && !wn_policy_foresees(&alone);
-}
-
 static bool is_tova(const struct wn_policy *policy) {
     return policy->score == WN_SCORE_TOVA;
 }
@@ -599,7 +592,7 @@ static const struct idle_flag idle_flags[] = {
     {"exposure", is_exposure_without_gamma, "with --gamma 0 nothing is divided by age", false},
     {"window", sees_no_attention, "only policies that observe the prompt's queries use it", true},
     {"window", sees_one_query, "only policies that look beyond the last query use it", true},
-    {"group", scores_no_attention, "only policies that look at attention use it", true},
+    {"group", sees_no_attention, "only policies that observe the prompt's queries use it", true},
     {"group", is_tova, "tova averages over all heads of a layer", false},
     {"kernel", does_not_pool, "scores are not pooled; add --pool avg or --pool max", false},
     {"tau", does_not_sample, "only sampled entries are corrected; add --select sample", false},

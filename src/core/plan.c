@@ -35,8 +35,8 @@ wn_status wn_plan_load_head(const struct plan_job *job, int h, int thread, struc
     want(needs.v_norm, head->v_norm, n, &at[2], &total);
     want(needs.k, head->k, n * (size_t)(needs.k ? head->d_k : 0), &at[3], &total);
     want(needs.v, head->v, n * (size_t)(needs.v ? head->d_v : 0), &at[4], &total);
-    want(needs.foreseen, head->foreseen, n * (size_t)head->n_group, &at[5], &total);
-    want(needs.rehearsed, head->rehearsed, n * (size_t)head->n_group, &at[6], &total);
+    want(needs.foreseen, head->foreseen, n, &at[5], &total);
+    want(needs.rehearsed, head->rehearsed, n, &at[6], &total);
     *out = (struct loaded_head){.view = *head};
     if (total == 0) {
         return WN_OK;

@@ -99,7 +99,7 @@ static void row_times_value_norm(const struct wn_policy *policy, const struct wn
     }
 }
 
-/* sqrt(mean_j a[j][i]^2) ||v_i|| over foreseen or rehearsed queries, which the row holds squared. */
+/* wn_contribution of foreseen or rehearsed queries, whose mean squares the row holds. */
 static void row_mean_square(const struct wn_policy *policy, const struct wn_head_view *head,
                             const double *v_norm, double *row) {
     (void)policy;
@@ -444,7 +444,7 @@ bool wn_score_join_row(const struct wn_policy *policy, const struct wn_head_view
     const double divisor = def->normalises_heads ? total : 1.0;
     /* One score for a layer is the mean over all of its query heads. */
     const enum wn_group group = def->joins_layer ? WN_GROUP_MEAN : policy->group;
-    const bool weighted = group == WN_GROUP_WEIGHTS && (def->observes || def->foresees);
+    const bool weighted = group == WN_GROUP_WEIGHTS && def->observes;
     const double weight = weighted ? policy->group_weight[g] : 1.0;
     for (int64_t i = 0; i < n; i++) {
         const double x = row[i] / divisor;
@@ -491,8 +491,7 @@ void wn_score_finish(const struct wn_policy *policy, const struct wn_head_view *
 
 bool wn_score_uses_group_weights(const struct wn_policy *policy) {
     const struct wn_score_def *def = wn_score_find(policy->score);
-    return policy->group == WN_GROUP_WEIGHTS && (def->observes || def->foresees) &&
-           !def->joins_layer;
+    return policy->group == WN_GROUP_WEIGHTS && def->observes && !def->joins_layer;
 }
 
 static bool positions_ascend(const struct wn_head_view *head) {
@@ -542,12 +541,12 @@ static bool has_scored_arrays(const struct wn_score_def *def, const struct wn_he
            (!def->needs_v_norm || head->v_norm != NULL) && (!def->needs_v || head->v != NULL);
 }
 
-/* Joins the group's rows, float [n_group][n] or NULL, into score; false when one is not valid. */
+/* Joins rows, float [n_rows][n], or one that needs no numbers when NULL, into score; false when one
+ * is not valid. */
 static bool join_rows(const struct wn_policy *policy, const struct wn_head_view *head,
-                      const float *rows, const double *v_norm, double *row, double *scratch,
-                      double *score) {
+                      const float *rows, int n_rows, const double *v_norm, double *row,
+                      double *scratch, double *score) {
     const int64_t n = head->n_entries;
-    const int n_rows = rows != NULL ? head->n_group : 1;
     bool valid = true;
     for (int g = 0; g < n_rows && valid; g++) {
         for (int64_t i = 0; rows != NULL && i < n; i++) {
@@ -576,8 +575,8 @@ static bool score_rehearsal(const struct wn_policy *policy, const struct wn_head
                             const double *v_norm, double *row, double *scratch, double *score) {
     const int64_t n = head->n_entries;
     double *rehearsed = scratch + n;
-    const bool foresaw = join_rows(policy, head, head->foreseen, v_norm, row, scratch, score);
-    if (!join_rows(policy, head, head->rehearsed, v_norm, row, scratch, rehearsed)) {
+    const bool foresaw = join_rows(policy, head, head->foreseen, 1, v_norm, row, scratch, score);
+    if (!join_rows(policy, head, head->rehearsed, 1, v_norm, row, scratch, rehearsed)) {
         return foresaw;
     }
     if (foresaw) {
@@ -615,8 +614,10 @@ wn_status wn_score_entries(const struct wn_policy *policy, const struct wn_head_
     }
 
     const float *rows = def->foresees ? head->foreseen : def->observes ? head->observed : NULL;
-    const bool valid = def->rehearses ? score_rehearsal(policy, head, v_norm, row, scratch, score)
-                                      : join_rows(policy, head, rows, v_norm, row, scratch, score);
+    const int n_rows = def->observes ? head->n_group : 1;
+    const bool valid = def->rehearses
+                           ? score_rehearsal(policy, head, v_norm, row, scratch, score)
+                           : join_rows(policy, head, rows, n_rows, v_norm, row, scratch, score);
     wn_score_finish(policy, head, valid, score, stats);
     free(row);
     return WN_OK;
@@ -629,12 +630,7 @@ wn_status wn_contribution(const struct wn_head_view *head, const float *mean_squ
         return WN_E_ARG;
     }
     for (int64_t i = 0; i < n; i++) {
-        double sum = 0.0;
-        for (int g = 0; g < head->n_group; g++) {
-            const double gain = head->gain != NULL ? (double)head->gain[g] : 1.0;
-            sum += gain * gain * (double)mean_square[g * n + i];
-        }
-        const double b = sqrt(sum / head->n_group) * (double)head->v_norm[i];
+        const double b = sqrt((double)mean_square[i]) * (double)head->v_norm[i];
         contribution[i] = isfinite(b) ? b : 0.0;
     }
     return WN_OK;

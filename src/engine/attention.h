@@ -23,7 +23,8 @@ enum wn_observer_kind {
 };
 
 /*
- * One accumulated observation of a session, for every query head of every layer.
+ * One accumulated observation of a session: weighted ones for every query head of every layer, those of
+ * squares joined over the heads of a group, by what a unit of a head's output is worth.
  *
  * Foreseen queries are those at every stride-th position, placed behind the text as soon as they are
  * computed: they look at the entries of their own step and those before, and an entry's mean is over
@@ -38,8 +39,14 @@ struct wn_observer {
     int64_t n_entries;       /* rehearsed: entries observed */
     int32_t *n_before;       /* foreseen: [capacity] queries of the steps before the entry's own */
     int64_t capacity;        /* entries per row */
-    uint8_t **sum;           /* [n_layers] -> [n_heads] rows of core/sums.h */
+    float **head_weight;     /* foreseen, rehearsed: [n_layers] -> [n_heads] gain^2 / G */
+    uint8_t **sum;           /* [n_layers] -> [wn_observer_rows] rows of core/sums.h */
 };
+
+/* Rows of a layer's sums for each of its KV heads, of n_group query heads. */
+static inline int wn_observer_rows(const struct wn_observer *observer, int n_group) {
+    return observer->kind == WN_OBSERVER_WEIGHTED ? n_group : 1;
+}
 
 /* Foreseen queries among tokens [position0, position0 + n) of a text: their number, and the first one's
  * place in that range. The others follow at wn_foresee_stride. */

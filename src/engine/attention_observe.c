@@ -33,7 +33,7 @@ static void add_to_sums(const struct wn_attention *attention, int layer,
                         const struct wn_rows *rows, const float *lse,
                         struct thread_scratch *scratch) {
     const struct wn_span *span = &attention->spans[item->span];
-    const int g = rows->n_group;
+    const int n_sums = rows->n_group;
     const struct wn_kv kv = wn_store_kv(span->store, layer, item->head);
     const struct wn_observe_out out = {
         .lse = lse,
@@ -44,27 +44,36 @@ static void add_to_sums(const struct wn_attention *attention, int layer,
     };
     const int64_t n = item->last - item->first;
     const size_t row_bytes = wn_sums_row_bytes(observer->capacity);
-    uint8_t *sums = observer->sum[layer] + (size_t)(item->head * g) * row_bytes;
-    for (int x = 0; x < g; x++)
+    uint8_t *sums = observer->sum[layer] + (size_t)(item->head * n_sums) * row_bytes;
+    for (int x = 0; x < n_sums; x++)
         wn_sums_read(sums + (size_t)x * row_bytes, observer->capacity, item->first, n,
                      scratch->sum + x * OBSERVE_ENTRIES);
     attention->kernels->observe(&kv, item->first, item->last, rows, &out, scratch->kernel);
-    for (int x = 0; x < g; x++)
+    for (int x = 0; x < n_sums; x++)
         wn_sums_write(sums + (size_t)x * row_bytes, observer->capacity, item->first, n,
                       scratch->sum + x * OBSERVE_ENTRIES,
                       (uint32_t)(span->position0 + observer->n_queries));
 }
 
-static void weigh_evenly(struct thread_scratch *scratch, int n_rows) {
-    for (int r = 0; r < n_rows; r++)
-        scratch->weight[r] = 1.0f;
+/* Adds the rows' squared probabilities, whose log denominators stand in scratch->m, to the one sum of
+ * the group. */
+static void add_squares(const struct wn_attention *attention, int layer,
+                        const struct work_item *item, const struct wn_observer *observer,
+                        struct wn_rows *rows, struct thread_scratch *scratch) {
+    const int n_head_rows = rows->n_rows / rows->n_group;
+    const float *head_weight = observer->head_weight[layer] + item->head * rows->n_group;
+    for (int r = 0; r < rows->n_rows; r++)
+        scratch->weight[r] = head_weight[r / n_head_rows];
+    wn_square_rows(scratch->q, rows->n_rows, attention->geometry[layer].k_dim, scratch->m);
+    rows->softcap *= 2.0f;
+    rows->n_group = 1;
+    add_to_sums(attention, layer, item, observer, rows, scratch->m, scratch);
 }
 
 /* A rehearsal's rows see all entries of the item, which were there before them. */
 static void run_rehearse(struct wn_attention *attention, int layer,
                          const struct wn_attend_node *node, const struct work_item *item,
                          const struct wn_observer *observer, struct thread_scratch *scratch) {
-    const struct wn_layer_geometry *geometry = &attention->geometry[layer];
     const struct wn_span *span = &attention->spans[item->span];
     const int n_tokens = span->n_rows - span->n_silent;
     if (n_tokens <= 0)
@@ -73,10 +82,7 @@ static void run_rehearse(struct wn_attention *attention, int layer,
         wn_attention_pack_rows(attention, layer, node, item, span->n_silent, n_tokens, scratch);
     rows.row_end = NULL;
     copy_lse(attention, item, rows.n_group, span->n_silent, n_tokens, scratch);
-    wn_square_rows(scratch->q, rows.n_rows, geometry->k_dim, scratch->m);
-    rows.softcap *= 2.0f;
-    weigh_evenly(scratch, rows.n_rows);
-    add_to_sums(attention, layer, item, observer, &rows, scratch->m, scratch);
+    add_squares(attention, layer, item, observer, &rows, scratch);
 }
 
 static void run_weighted(struct wn_attention *attention, int layer,
@@ -207,7 +213,6 @@ void wn_attention_look_back(struct wn_attention *attention, int layer,
 
 void wn_attention_foresee(struct wn_attention *attention, int layer, const struct work_item *item,
                           struct thread_scratch *scratch) {
-    const struct wn_layer_geometry *geometry = &attention->geometry[layer];
     const struct wn_span *span = &attention->spans[item->span];
     int row0;
     const int n = n_foreseen(span, &row0);
@@ -216,9 +221,5 @@ void wn_attention_foresee(struct wn_attention *attention, int layer, const struc
         memcpy(scratch->m + (size_t)x * (size_t)n,
                foreseen_lse(attention, item->span, item->head * rows.n_group + x),
                (size_t)n * sizeof(float));
-    wn_square_rows(scratch->q, rows.n_rows, geometry->k_dim, scratch->m);
-    rows.softcap *= 2.0f;
-    weigh_evenly(scratch, rows.n_rows);
-    add_to_sums(attention, layer, item, span_observer(span, WN_OBSERVER_FORESEEN), &rows,
-                scratch->m, scratch);
+    add_squares(attention, layer, item, span_observer(span, WN_OBSERVER_FORESEEN), &rows, scratch);
 }

@@ -12,6 +12,9 @@
 #include "engine/engine.h"
 #include "engine/gain.h"
 
+/* Squared gains are summed in floats. */
+static const float LARGEST_GAIN = 1e15f;
+
 static const double keep_shares[WN_CALIBRATION_N_KEEP] = {0.05, 0.10, 0.20, 0.35, 0.50};
 
 /* ---- the struct ---- */
@@ -94,10 +97,10 @@ static wn_status check_layer(const struct wn_calibration *calibration, int layer
                             layer, (double)rho);
     const float *gain = calibration->gain + wn_calibration_first_head(calibration, layer);
     for (int g = 0; g < calibration->n_heads[layer]; g++)
-        if (!(gain[g] >= 0.0f && isfinite(gain[g])))
+        if (!(gain[g] >= 0.0f && gain[g] <= LARGEST_GAIN))
             return wn_error_set(err, WN_E_ARG,
-                                "layer %d, query head %d: the gain is %g, not a finite number of "
-                                "at least 0",
+                                "layer %d, query head %d: the gain is %g, not a number of 0 .. "
+                                "1e15",
                                 layer, g, (double)gain[g]);
     const float *share =
         calibration->share +
@@ -257,16 +260,16 @@ struct loading {
 static void load_view(void *user, int64_t item, int thread) {
     struct loading *loading = user;
     struct wn_head_view *view = &loading->all->view[item];
-    const size_t n = (size_t)view->n_entries, n_group = (size_t)view->n_group;
-    float *memory = malloc((2 * n_group + 1) * n * sizeof(float) + 1);
+    const size_t n = (size_t)view->n_entries;
+    float *memory = malloc(3 * n * sizeof(float) + 1);
     loading->memory[item] = memory;
     loading->failed[item] = true;
     if (memory == NULL)
         return;
     const struct wn_head_arrays arrays = {
         .foreseen = memory,
-        .rehearsed = memory + n_group * n,
-        .v_norm = memory + 2 * n_group * n,
+        .rehearsed = memory + n,
+        .v_norm = memory + 2 * n,
     };
     const struct wn_head_reader *reader = &loading->all->reader;
     loading->failed[item] = !reader->read(reader->user, (int)item, thread, &arrays);

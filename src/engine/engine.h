@@ -105,7 +105,8 @@ void wn_session_lose_observation(struct wn_session *session);
 wn_status wn_session_copy_observation(struct wn_session *to, const struct wn_session *from);
 int64_t wn_session_observe_bytes(const struct wn_session *session);
 /* Adds a copy of the observer; one with n_entries > 0 gets room for their sums now, the others as
- * they are fed. WN_E_STATE: too many; WN_E_MEMORY. */
+ * they are fed. Those of squares weigh heads by the engine's gains, measured on first use.
+ * WN_E_STATE: too many; WN_E_MODEL: no gains; WN_E_MEMORY. */
 wn_status wn_session_add_observer(struct wn_session *session, const struct wn_observer *observer,
                                   struct wn_error *err);
 void wn_session_remove_observer(struct wn_session *session, enum wn_observer_kind kind);
@@ -115,7 +116,7 @@ struct wn_observer *wn_session_find_observer(const struct wn_session *session,
 /* The observer that serves a policy's weights, or NULL. */
 const struct wn_observer *wn_session_observer(const struct wn_session *session,
                                               const struct wn_policy *policy);
-/* An observer's sums of a KV head's first n_entries: observed float [n_group][n_entries]. */
+/* An observer's sums of a KV head's first n_entries: observed float [wn_observer_rows][n_entries]. */
 void wn_session_observed(const struct wn_session *session, const struct wn_observer *observer,
                          int layer, int head, int64_t n_entries, float *observed);
 /* Whether the last n queries, or all of a shorter text, were kept. */
@@ -141,16 +142,19 @@ void wn_engine_free_gains(struct wn_engine *engine);
 float **wn_engine_make_gains(const struct wn_engine *engine);
 /* WN_E_MODEL when the model's queries cannot be placed anew. Measures the gains on first use. */
 wn_status wn_engine_foresee_check(struct wn_engine *engine, struct wn_error *err);
-/* Mean square attention of the foreseen queries that could see each entry: foreseen float
- * [n_group][n_entries] (overwritten). */
+/* Mean square attention of the foreseen queries that could see each entry, joined over the group as
+ * in wn_head_view: foreseen float [n_entries] (overwritten). */
 void wn_session_foreseen(const struct wn_session *session, int layer, int head, float *foreseen);
 /* The same of rehearsed queries; 0 for entries that came after the rehearsal. */
 void wn_session_rehearsed(const struct wn_session *session, int layer, int head, float *rehearsed);
 
 /* ---- reference queries, for a fit ---- */
 
-wn_status wn_session_sample_queries(struct wn_session *session, int64_t n_total,
-                                    struct wn_error *err);
+/* Has the queries kept that the policy's fit looks at: fewer beside rehearsed ones. */
+wn_status wn_session_sample_queries(struct wn_session *session, const struct wn_policy *policy,
+                                    int64_t n_total, struct wn_error *err);
+/* Foreseen queries of each query head that are looked at: alone, and beside rehearsed ones. */
+enum { WN_REFERENCE_QUERIES = 160, WN_REFERENCE_BESIDE = 80 };
 /* How many foreseen ones were kept, and the t-th of a query head, placed and scaled: q float
  * [k_dim]. */
 int64_t wn_session_n_foreseen(const struct wn_session *session);

@@ -18,9 +18,7 @@ enum {
     STRIDE_TOKENS = 3000,
     MOST_STRIDE = 8,
     /* They stand up to this far behind the text. */
-    HORIZON = 64,
-    /* Queries of each query head kept for a fit. */
-    REFERENCE_QUERIES = 160
+    HORIZON = 64
 };
 
 /* ---- which, and where ---- */
@@ -56,11 +54,12 @@ wn_status wn_engine_foresee_check(struct wn_engine *engine, struct wn_error *err
     return wn_engine_gains(engine, err);
 }
 
-wn_status wn_session_sample_queries(struct wn_session *session, int64_t n_total,
-                                    struct wn_error *err) {
+wn_status wn_session_sample_queries(struct wn_session *session, const struct wn_policy *policy,
+                                    int64_t n_total, struct wn_error *err) {
+    const int64_t n_most = wn_policy_rehearses(policy) ? WN_REFERENCE_BESIDE : WN_REFERENCE_QUERIES;
     struct wn_engine *engine = session->engine;
     struct wn_sampled_queries *sampled = &session->sampled;
-    if (sampled->n > 0 && sampled->n_total == n_total)
+    if (sampled->n > 0 && sampled->n_total == n_total && sampled->n_most >= n_most)
         return WN_OK;
     if (session->n_tokens > 0)
         return wn_error_set(err, WN_E_STATE,
@@ -70,8 +69,8 @@ wn_status wn_session_sample_queries(struct wn_session *session, int64_t n_total,
     if (status != WN_OK)
         return status;
     wn_sampled_free(sampled, engine->n_layers);
-    if (wn_sampled_make(engine->geometry, engine->n_layers, n_total, REFERENCE_QUERIES, false,
-                        sampled) != WN_OK)
+    if (wn_sampled_make(engine->geometry, engine->n_layers, n_total, n_most, false, sampled) !=
+        WN_OK)
         return wn_error_set(err, WN_E_MEMORY, "no memory for the queries that a fit needs");
     return WN_OK;
 }
@@ -97,14 +96,12 @@ void wn_foreseen_query(const struct wn_session *session, int layer, int head, in
 
 void wn_session_foreseen(const struct wn_session *session, int layer, int head, float *foreseen) {
     const struct wn_observer *observer = wn_session_find_observer(session, WN_OBSERVER_FORESEEN);
-    const struct wn_layer_geometry *geometry = &session->engine->geometry[layer];
     const int64_t n = wn_store_length(session->store, layer, head);
     wn_session_observed(session, observer, layer, head, n, foreseen);
-    for (int x = 0; x < geometry->n_heads / geometry->n_kv_heads; x++)
-        for (int64_t i = 0; i < n; i++) {
-            const int64_t n_seeing = observer->n_queries - observer->n_before[i];
-            foreseen[x * n + i] /= (float)(n_seeing > 0 ? n_seeing : 1);
-        }
+    for (int64_t i = 0; i < n; i++) {
+        const int64_t n_seeing = observer->n_queries - observer->n_before[i];
+        foreseen[i] /= (float)(n_seeing > 0 ? n_seeing : 1);
+    }
 }
 
 /* ---- gains ---- */

@@ -150,9 +150,6 @@ static bool gather(struct wn_gathered *all) {
                 .head = head,
                 .d_k = geometry->k_dim,
                 .d_v = geometry->v_dim,
-                .gain = engine->gain != NULL ? engine->gain[layer] +
-                                                   head * (geometry->n_heads / geometry->n_kv_heads)
-                                             : NULL,
                 .n_reference = wn_policy_fits(all->policy)
                                    ? wn_session_n_reference(session, all->policy, layer)
                                    : 0,

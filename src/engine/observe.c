@@ -5,20 +5,23 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/arrays.h"
 #include "core/score.h"
 #include "core/sums.h"
 #include "engine/engine.h"
 
 /* ---- sums over all queries ---- */
 
-static size_t observer_rows(const struct wn_session *session, int layer) {
-    return (size_t)session->engine->geometry[layer].n_heads;
+static size_t observer_rows(const struct wn_session *session, const struct wn_observer *observer,
+                            int layer) {
+    const struct wn_layer_geometry *geometry = &session->engine->geometry[layer];
+    const int n_group = geometry->n_heads / geometry->n_kv_heads;
+    return (size_t)geometry->n_kv_heads * (size_t)wn_observer_rows(observer, n_group);
 }
 
 static void free_observer(struct wn_observer *observer, int n_layers) {
-    for (int i = 0; observer->sum != NULL && i < n_layers; i++)
-        free(observer->sum[i]);
-    free(observer->sum);
+    wn_free_arrays(observer->sum, n_layers);
+    wn_free_arrays(observer->head_weight, n_layers);
     free(observer->n_before);
     *observer = (struct wn_observer){0};
 }
@@ -50,18 +53,14 @@ static wn_status widen_observer(const struct wn_session *session, struct wn_obse
         return WN_E_MEMORY;
     for (int i = 0; i < n_layers; i++) {
         const uint8_t *from = observer->sum != NULL ? observer->sum[i] : NULL;
-        sums[i] = make_sums(observer_rows(session, i), capacity, from, observer->capacity,
+        sums[i] = make_sums(observer_rows(session, observer, i), capacity, from, observer->capacity,
                             session->n_tokens);
         if (sums[i] == NULL) {
-            for (int j = 0; j < i; j++)
-                free(sums[j]);
-            free(sums);
+            wn_free_arrays(sums, n_layers);
             return WN_E_MEMORY;
         }
     }
-    for (int i = 0; observer->sum != NULL && i < n_layers; i++)
-        free(observer->sum[i]);
-    free(observer->sum);
+    wn_free_arrays(observer->sum, n_layers);
     observer->sum = sums;
     observer->capacity = capacity;
     return WN_OK;
@@ -107,14 +106,38 @@ void wn_session_remove_observer(struct wn_session *session, enum wn_observer_kin
     session->observers[session->n_observers] = (struct wn_observer){0};
 }
 
+/* What a squared probability of each query head counts for: gain^2 / G. */
+static wn_status weigh_heads(const struct wn_engine *engine, float *const *gain,
+                             struct wn_observer *observer) {
+    float **weight = wn_engine_make_gains(engine);
+    if (weight == NULL)
+        return WN_E_MEMORY;
+    for (int i = 0; i < engine->n_layers; i++) {
+        const struct wn_layer_geometry *geometry = &engine->geometry[i];
+        for (int head = 0; head < geometry->n_heads; head++)
+            weight[i][head] = gain[i][head] * gain[i][head] * (float)geometry->n_kv_heads /
+                              (float)geometry->n_heads;
+    }
+    observer->head_weight = weight;
+    return WN_OK;
+}
+
 wn_status wn_session_add_observer(struct wn_session *session, const struct wn_observer *observer,
                                   struct wn_error *err) {
     if (session->n_observers == WN_MAX_OBSERVERS)
         return wn_error_set(err, WN_E_STATE, "too many observers");
+    struct wn_engine *engine = session->engine;
+    const bool squares = observer->kind != WN_OBSERVER_WEIGHTED;
+    wn_status status = squares ? wn_engine_gains(engine, err) : WN_OK;
+    if (status != WN_OK)
+        return status;
     struct wn_observer *added = &session->observers[session->n_observers];
     *added = *observer;
-    if (added->n_entries > 0 &&
-        widen_observer(session, added, wn_sums_capacity(added->n_entries)) != WN_OK) {
+    if (squares)
+        status = weigh_heads(engine, engine->gain, added);
+    if (status == WN_OK && added->n_entries > 0)
+        status = widen_observer(session, added, wn_sums_capacity(added->n_entries));
+    if (status != WN_OK) {
         free_observer(added, session->engine->n_layers);
         return wn_error_set(err, WN_E_MEMORY, "no memory for the sums of %lld entries",
                             (long long)observer->n_entries);
@@ -126,11 +149,11 @@ wn_status wn_session_add_observer(struct wn_session *session, const struct wn_ob
 void wn_session_observed(const struct wn_session *session, const struct wn_observer *observer,
                          int layer, int head, int64_t n_entries, float *observed) {
     const struct wn_layer_geometry *geometry = &session->engine->geometry[layer];
-    const int g = geometry->n_heads / geometry->n_kv_heads;
+    const int n_rows = wn_observer_rows(observer, geometry->n_heads / geometry->n_kv_heads);
     const size_t row_bytes = wn_sums_row_bytes(observer->capacity);
-    for (int x = 0; x < g; x++)
-        wn_sums_read(observer->sum[layer] + (size_t)(head * g + x) * row_bytes, observer->capacity,
-                     0, n_entries, observed + x * n_entries);
+    for (int x = 0; x < n_rows; x++)
+        wn_sums_read(observer->sum[layer] + (size_t)(head * n_rows + x) * row_bytes,
+                     observer->capacity, 0, n_entries, observed + x * n_entries);
 }
 
 static int n_weighted(const struct wn_session *session) {
@@ -296,7 +319,7 @@ wn_status wn_session_observe(struct wn_session *session, const struct wn_policy 
     if (wn_policy_foresees(policy))
         status = foresee(session, n_total, err);
     if (status == WN_OK && wn_policy_fits(policy))
-        status = wn_session_sample_queries(session, n_total, err);
+        status = wn_session_sample_queries(session, policy, n_total, err);
     if (status != WN_OK)
         return status;
     char who[64];
@@ -343,6 +366,15 @@ void wn_session_lose_observation(struct wn_session *session) {
     session->observation_lost = true;
 }
 
+static wn_status copy_weights(const struct wn_engine *engine, float *const *weight,
+                              struct wn_observer *copy) {
+    copy->head_weight = wn_engine_make_gains(engine);
+    for (int i = 0; copy->head_weight != NULL && i < engine->n_layers; i++)
+        memcpy(copy->head_weight[i], weight[i],
+               (size_t)engine->geometry[i].n_heads * sizeof **weight);
+    return copy->head_weight != NULL ? WN_OK : WN_E_MEMORY;
+}
+
 wn_status wn_session_copy_observation(struct wn_session *to, const struct wn_session *from) {
     for (int o = 0; o < from->n_observers; o++) {
         struct wn_observer *copy = &to->observers[o];
@@ -350,7 +382,11 @@ wn_status wn_session_copy_observation(struct wn_session *to, const struct wn_ses
         *copy = *original;
         copy->sum = NULL;
         copy->n_before = NULL;
+        copy->head_weight = NULL;
         to->n_observers = o + 1;
+        if (original->head_weight != NULL &&
+            copy_weights(from->engine, original->head_weight, copy) != WN_OK)
+            return WN_E_MEMORY;
         if (original->sum == NULL)
             continue;
         if (original->n_before != NULL) {
@@ -363,9 +399,10 @@ wn_status wn_session_copy_observation(struct wn_session *to, const struct wn_ses
         if (copy->sum == NULL)
             return WN_E_MEMORY;
         for (int i = 0; i < from->engine->n_layers; i++) {
-            copy->sum[i] = make_sums(
-                observer_rows(from, i), original->capacity, original->sum[i], original->capacity,
-                original->kind == WN_OBSERVER_REHEARSED ? original->n_entries : from->n_tokens);
+            copy->sum[i] = make_sums(observer_rows(from, original, i), original->capacity,
+                                     original->sum[i], original->capacity,
+                                     original->kind == WN_OBSERVER_REHEARSED ? original->n_entries
+                                                                             : from->n_tokens);
             if (copy->sum[i] == NULL)
                 return WN_E_MEMORY;
         }
@@ -393,8 +430,8 @@ int64_t wn_session_observe_bytes(const struct wn_session *session) {
     for (int i = 0; i < session->engine->n_layers; i++) {
         for (int o = 0; o < session->n_observers; o++)
             if (session->observers[o].sum != NULL)
-                bytes +=
-                    observer_rows(session, i) * wn_sums_row_bytes(session->observers[o].capacity);
+                bytes += observer_rows(session, &session->observers[o], i) *
+                         wn_sums_row_bytes(session->observers[o].capacity);
         if (session->recent.window > 0)
             bytes += recent_floats(session, i, session->recent.window) * sizeof(float);
     }

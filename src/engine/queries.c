@@ -104,7 +104,8 @@ wn_status wn_sampled_make(const struct wn_layer_geometry *geometry, int n_layers
                           int64_t n_most, bool with_lse, struct wn_sampled_queries *out) {
     const int64_t available = n_total - first_position(n_total);
     const int64_t n = available < n_most ? available : n_most;
-    struct wn_sampled_queries sampled = {.n_total = n_total, .n = n, .n_bits = with_lse ? 8 : 4};
+    struct wn_sampled_queries sampled = {
+        .n_total = n_total, .n = n, .n_most = n_most, .n_bits = with_lse ? 8 : 4};
     if (n == 0) {
         *out = sampled;
         return WN_OK;

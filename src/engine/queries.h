@@ -16,6 +16,7 @@
 struct wn_sampled_queries {
     int64_t n_total; /* queries of the text that they are taken from */
     int64_t n;       /* kept; 0: none */
+    int64_t n_most;  /* that would be kept of a longer text */
     int n_bits;      /* 4 or 8 */
     uint8_t **q;     /* [n_layers] -> [n][n_heads] rows of wn_query_row_bytes */
     float **lse;     /* [n_layers] -> [n][n_heads] log of the softmax's denominator; or NULL */

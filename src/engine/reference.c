@@ -7,8 +7,6 @@
 #include "engine/scratch.h"
 
 enum {
-    /* Most foreseen queries of each query head beside rehearsed ones. */
-    BESIDE_QUERIES = 80,
     /* Queries of each query head read at once. */
     BLOCK_QUERIES = 64
 };
@@ -29,8 +27,8 @@ static void count(const struct wn_session *session, const struct wn_policy *poli
                   struct reference *reference) {
     reference->n_rehearsed = wn_policy_rehearses(policy) ? session->rehearsed.n : 0;
     reference->n_foreseen = wn_session_n_foreseen(session);
-    if (reference->n_rehearsed > 0 && reference->n_foreseen > BESIDE_QUERIES)
-        reference->n_foreseen = BESIDE_QUERIES;
+    if (reference->n_rehearsed > 0 && reference->n_foreseen > WN_REFERENCE_BESIDE)
+        reference->n_foreseen = WN_REFERENCE_BESIDE;
 }
 
 int64_t wn_session_n_reference(const struct wn_session *session, const struct wn_policy *policy,

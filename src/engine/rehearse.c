@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/sums.h"
 #include "engine/rehearse.h"
 
 enum {
@@ -201,17 +200,11 @@ wn_status wn_session_rehearse(struct wn_session *session, const int32_t *tokens,
 
 void wn_session_rehearsed(const struct wn_session *session, int layer, int head, float *out) {
     const struct wn_observer *observer = wn_session_find_observer(session, WN_OBSERVER_REHEARSED);
-    const struct wn_layer_geometry *geometry = &session->engine->geometry[layer];
-    const int g = geometry->n_heads / geometry->n_kv_heads;
     const int64_t n = wn_store_length(session->store, layer, head);
     const int64_t n_seen = observer->n_entries < n ? observer->n_entries : n;
     const float scale = observer->n_queries > 0 ? 1.0f / (float)observer->n_queries : 0.0f;
-    memset(out, 0, (size_t)g * (size_t)n * sizeof(float));
-    for (int x = 0; x < g; x++) {
-        wn_sums_read(observer->sum[layer] +
-                         (size_t)(head * g + x) * wn_sums_row_bytes(observer->capacity),
-                     observer->capacity, 0, n_seen, out + x * n);
-        for (int64_t i = 0; i < n_seen; i++)
-            out[x * n + i] *= scale;
-    }
+    memset(out + n_seen, 0, (size_t)(n - n_seen) * sizeof(float));
+    wn_session_observed(session, observer, layer, head, n_seen, out);
+    for (int64_t i = 0; i < n_seen; i++)
+        out[i] *= scale;
 }

@@ -183,6 +183,7 @@ static void hostile_files_are_refused(void **state) {
     refused_with(valid, "\"gain\"", "\"gaim\"", "a number or a list is missing");
     refused_with(valid, "0.333333343,", "", "3 query heads cannot share 2 KV heads");
     refused_with(valid, "0.333333343,", "-0.5,", "the gain is -0.5");
+    refused_with(valid, "0.333333343,", "2e15,", "the gain is 2e+15");
     refused_with(valid, "\"layers\"", "\"players\"", "a number or a list is missing");
     refused_with(valid, "\"keep\"", "\"kept\"", "a number or a list is missing");
     refused_with(valid, "\"texts\": 3", "\"texts\": -3", "a number or a list is missing");

@@ -15,13 +15,13 @@
 enum { N_HEADS = 4, N = 300 };
 
 static struct head_data data[N_HEADS];
-static float foreseen[N_HEADS][2 * N];
+static float foreseen[N_HEADS][N];
 
 /* Heads of two layers whose foreseen attention differs in size and in how fast it falls off. */
 static void make_heads(struct wn_head_view *views) {
     for (int h = 0; h < N_HEADS; h++) {
         head_init(&data[h], N, 2, h / 2, h % 2);
-        for (int i = 0; i < 2 * N; i++) {
+        for (int i = 0; i < N; i++) {
             foreseen[h][i] = powf(data[h].observed[i], 1.0f + (float)h) * (float)(h + 1);
         }
         views[h] = data[h].view;
@@ -29,25 +29,17 @@ static void make_heads(struct wn_head_view *views) {
     }
 }
 
-static void contributions_are_root_mean_squares_with_gains(void **state) {
+static void contributions_are_root_mean_squares(void **state) {
     (void)state;
-    const float squares[] = {0.25f, 0.0f, 1.0f, 0.0f, 0.09f, 0.16f};
-    const float gain[] = {2.0f, 0.5f};
+    const float squares[] = {0.25f, 0.0f, 1.0f};
     const float v_norm[] = {1, 2, 3};
     struct wn_head_view head = {
         .n_entries = 3, .n_tokens = 3, .n_group = 2, .foreseen = squares, .v_norm = v_norm};
     double b[3];
     assert_int_equal(wn_contribution(&head, head.foreseen, b), WN_OK);
-    assert_true(fabs(b[0] - sqrt(0.125)) < 1e-7);
-    assert_true(fabs(b[1] - 2.0 * sqrt(0.045)) < 1e-7);
-    assert_true(fabs(b[2] - 3.0 * sqrt(0.58)) < 1e-6);
-    head.gain = gain;
-    assert_int_equal(wn_contribution(&head, head.foreseen, b), WN_OK);
-    assert_true(fabs(b[0] - sqrt(0.5)) < 1e-7);
-    assert_true(fabs(b[1] - 2.0 * sqrt(0.01125)) < 1e-7);
-    assert_true(fabs(b[2] - 3.0 * sqrt(2.02)) < 1e-6);
+    assert_true(b[0] == 0.5 && b[1] == 0.0 && b[2] == 3.0);
 
-    const float damaged[] = {NAN, INFINITY, 1, 1, 1, 1};
+    const float damaged[] = {NAN, INFINITY, 1};
     head.foreseen = damaged;
     assert_int_equal(wn_contribution(&head, head.foreseen, b), WN_OK);
     assert_true(b[0] == 0.0 && b[1] == 0.0 && b[2] > 0.0);
@@ -55,19 +47,22 @@ static void contributions_are_root_mean_squares_with_gains(void **state) {
     assert_int_equal(wn_contribution(&head, head.foreseen, b), WN_E_ARG);
 }
 
-/* Each query head's score sums to 1 before the mean over the group. */
-static void scores_are_normalised_per_query_head(void **state) {
+/* The score of an entry is what it contributes, over the head's total, whatever the group. */
+static void scores_are_shares_of_the_contribution(void **state) {
     (void)state;
-    const float squares[] = {0.25f, 0.0f, 0.0625f, 0.0f, 4.0f, 1.0f};
+    const float squares[] = {0.25f, 0.0625f, 0.0f};
     const float v_norm[] = {1, 1, 2};
     const struct wn_head_view head = {
         .n_entries = 3, .n_tokens = 3, .n_group = 2, .foreseen = squares, .v_norm = v_norm};
-    const struct wn_policy policy = policy_of(WN_SCORE_FORESIGHT, WN_SELECT_TOPK, 0.5);
+    struct wn_policy policy = policy_of(WN_SCORE_FORESIGHT, WN_SELECT_TOPK, 0.5);
+    policy.group = WN_GROUP_WEIGHTS; /* not used, so not refused for another G either */
+    policy.n_group_weights = 1;
+    policy.group_weight[0] = 1.0;
     double score[3];
     assert_int_equal(wn_score_entries(&policy, &head, score, NULL), WN_OK);
-    assert_true(fabs(score[0] - 0.25) < 1e-12);
-    assert_true(fabs(score[1] - 0.25) < 1e-12);
-    assert_true(fabs(score[2] - 0.5) < 1e-12);
+    assert_true(fabs(score[0] - 2.0 / 3.0) < 1e-12);
+    assert_true(fabs(score[1] - 1.0 / 3.0) < 1e-12);
+    assert_true(score[2] == 0.0);
     assert_true(wn_policy_foresees(&policy));
     assert_true(wn_policy_needs(&policy).foreseen);
     assert_int_equal(wn_policy_observe(&policy), WN_OBSERVE_NONE);
@@ -175,8 +170,8 @@ static void extremes_are_defined(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(contributions_are_root_mean_squares_with_gains),
-        cmocka_unit_test(scores_are_normalised_per_query_head),
+        cmocka_unit_test(contributions_are_root_mean_squares),
+        cmocka_unit_test(scores_are_shares_of_the_contribution),
         cmocka_unit_test(the_budget_goes_where_queries_will_look),
         cmocka_unit_test(eta_1_competes_plainly),
         cmocka_unit_test(extremes_are_defined),

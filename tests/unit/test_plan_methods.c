@@ -238,9 +238,9 @@ static bool read_arrays(void *user, int i_head, int thread, const struct wn_head
         const float *from;
         size_t n;
     } copies[] = {
-        {out->observed, from->observed, 2 * N},   {out->foreseen, from->foreseen, 2 * N},
-        {out->rehearsed, from->rehearsed, 2 * N}, {out->k_norm, from->k_norm, N},
-        {out->v_norm, from->v_norm, N},           {out->k, from->k, N * PLAN_DIM},
+        {out->observed, from->observed, 2 * N}, {out->foreseen, from->foreseen, N},
+        {out->rehearsed, from->rehearsed, N},   {out->k_norm, from->k_norm, N},
+        {out->v_norm, from->v_norm, N},         {out->k, from->k, N * PLAN_DIM},
         {out->v, from->v, N * PLAN_DIM},
     };
     for (size_t c = 0; c < sizeof copies / sizeof copies[0]; c++) {
