@@ -263,7 +263,7 @@ struct wn_policy {
     enum wn_merge_part merge_value; /* merge: default WN_MERGE_MEAN */
     enum wn_fit fit;                /* default: the score's own */
     double ridge; /* fit of values: weight of staying as they are, relative to the mean diagonal of
-                     the normal matrix; > 0; default 0.1 */
+                     the normal matrix; > 0; default 0.1, rehearsal 0.3 */
 };
 
 /* Fills the defaults of a score (its own selection, sinks, window); WN_SCORE_FORESIGHT is the

@@ -333,9 +333,9 @@ const struct wn_flag wn_policy_fine[WN_POLICY_N_FINE] = {
      .min = 0,
      .max = 1000,
      .above_min = true,
-     .preset = "0.1",
      .help = "--fit v and bv: how strongly values are held where they were; the larger, the less "
-             "they move."},
+             "they move, and the better rare facts survive. Default 0.3 for the policy rehearsal, "
+             "0.1 for the others."},
     {.name = "merge-key",
      .value = "HOW",
      .section = FINE,

@@ -124,7 +124,7 @@ void wn_policy_default(struct wn_policy *policy, enum wn_score score) {
         .merge_threshold = 0.8,
         .merge_value = WN_MERGE_MEAN,
         .fit = def->fit,
-        .ridge = 0.1,
+        .ridge = def->ridge > 0.0 ? def->ridge : 0.1,
     };
 }
 

@@ -313,6 +313,7 @@ static const struct wn_score_def score_defs[WN_SCORE_COUNT] = {
             .foresees = true,
             .rehearses = true,
             .fit = WN_FIT_BOTH,
+            .ridge = 0.3,
             .recent = 16,
             .normalises_heads = true,
             .row = row_mean_square,

@@ -44,6 +44,7 @@ struct wn_score_def {
     bool rehearses;        /* looks at rehearsed queries too */
     enum wn_fit fit;       /* the method's own */
     double eta;            /* likewise; 0: 1 */
+    double ridge;          /* likewise; 0: 0.1 */
     int recent;            /* most recent entries protected automatically; 0: 32 */
     bool normalises_heads; /* each query head's score sums to 1 before the group is joined */
     bool joins_layer;      /* one score for all KV heads of a layer */

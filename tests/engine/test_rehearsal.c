@@ -258,6 +258,13 @@ static void rehearsed_rows_are_the_rehearsal_s(void **state) {
     struct wn_policy other;
     wn_policy_default(&other, WN_SCORE_FORESIGHT);
     struct wn_session *session = fixture_session(fixture->engine, fixture, N, &policy);
+    assert_int_equal(wn_session_n_reference(session, &policy, LAYER), 80 * GROUP);
+    wn_session_free(session);
+    assert_int_equal(wn_session_create(fixture->engine, &session, NULL), WN_OK);
+    assert_int_equal(wn_session_observe(session, &policy, N, NULL), WN_OK);
+    assert_int_equal(wn_session_observe(session, &other, N, NULL), WN_OK);
+    assert_int_equal(wn_session_observe(session, &policy, N, NULL), WN_OK);
+    fixture_feed(session, fixture->text.id, N);
     assert_int_equal(wn_session_n_reference(session, &policy, LAYER), 142 * GROUP);
     assert_int_equal(wn_session_rehearse(session, fixture->text.id, N, NULL, NULL), WN_OK);
     assert_int_equal(wn_session_n_reference(session, &policy, LAYER), (80 + 80) * GROUP);

@@ -22,7 +22,7 @@ static void make_heads(struct wn_head_view *views) {
     for (int h = 0; h < N_HEADS; h++) {
         head_init(&data[h], N, 2, h / 2, h % 2);
         for (int i = 0; i < N; i++) {
-            foreseen[h][i] = powf(data[h].observed[i], 1.0f + (float)h) * (float)(h + 1);
+            foreseen[h][i] = powf(data[h].observed[i], 1.0f + (float)h) * powf(30.0f, (float)h);
         }
         views[h] = data[h].view;
         views[h].foreseen = foreseen[h];
@@ -140,7 +140,7 @@ static void extremes_are_defined(void **state) {
     const float sizes[] = {0.0f, 1e-38f, 1e38f};
     for (int s = 0; s < 3; s++) {
         for (int h = 0; h < N_HEADS; h++) {
-            for (int i = 0; i < 2 * N; i++) {
+            for (int i = 0; i < N; i++) {
                 foreseen[h][i] = sizes[s];
             }
         }

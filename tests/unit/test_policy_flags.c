@@ -119,7 +119,6 @@ static void presets_are_the_library_s(void **state) {
     assert_true(flags.temperature == usual.temperature);
     assert_true(flags.safeguard == usual.safeguard && flags.beta == usual.beta);
     assert_true(flags.head_floor == usual.head_floor);
-    assert_true(flags.ridge == usual.ridge);
     assert_int_equal(flags.sink, usual.sink);
     assert_int_equal(flags.recent, usual.recent);
     assert_int_equal(flags.seed, usual.seed);
@@ -394,8 +393,12 @@ static void flags_without_effect(void **state) {
          "--seed 1",
          ""},
         {"--select sample --tau 2 --mix 0.5 --seed 1", ""},
-        {"--group max --pool avg --kernel 3 --eta 2 --head-floor 0.5", ""},
-        {"--policy rehearsal --group max --eta 2 --head-floor 0.5 --ridge 1", ""},
+        {"--pool avg --kernel 3 --eta 2 --head-floor 0.5", ""},
+        {"--policy h2o --group max --budget foresight", ""},
+        {"--policy rehearsal --eta 2 --head-floor 0.5 --ridge 1", ""},
+        {"--group max",
+         IDLE("group", "only policies that observe the prompt's queries use it, and the policy is "
+                       "foresight")},
         {"--policy h2o --budget foresight --eta 2 --head-floor 0.5", ""},
         {"--policy h2o --budget rehearsal --eta 2 --head-floor 0.5", ""},
         {"--policy snapkv --fit v --ridge 1", ""},
@@ -415,7 +418,8 @@ static void flags_without_effect(void **state) {
         {"--policy h2o --eta 2 --head-floor 0.5", IDLE("eta", NO_NEED) IDLE("head-floor", NO_NEED)},
         {"--budget adaptive --eta 2", IDLE("eta", NO_NEED)},
         {"--policy k-norm --budget foresight --group max",
-         IDLE("group", "only policies that look at attention use it, and the policy is k-norm")},
+         IDLE("group", "only policies that observe the prompt's queries use it, and the policy is "
+                       "k-norm")},
         {"--fit none --ridge 1", IDLE("ridge", "no values are fitted; add --fit v or --fit bv")},
         {"--fit b --ridge 1", IDLE("ridge", "no values are fitted; add --fit v or --fit bv")},
         {"--policy rehearsal --fit none --ridge 1",
@@ -430,7 +434,8 @@ static void flags_without_effect(void **state) {
          IDLE("window", "only policies that look beyond the last query use it, and the policy is "
                         "min-c")},
         {"--policy streaming --group max",
-         IDLE("group", "only policies that look at attention use it, and the policy is streaming")},
+         IDLE("group", "only policies that observe the prompt's queries use it, and the policy is "
+                       "streaming")},
         {"--policy tova --group max", IDLE("group", "tova averages over all heads of a layer")},
         {"--kernel 3", IDLE("kernel", "scores are not pooled; add --pool avg or --pool max")},
         {"--policy h2o --tau 2",
@@ -516,7 +521,7 @@ static void warnings_are_true(void **state) {
         {"--policy h2o --budget global", "--temper softmax", true},
         {"--policy h2o --budget global", "--draws bisect", false},
         {"--policy h2o --select sample", "--mix 0.5", true},
-        {"--policy foresight", "--group max", true},
+        {"--policy foresight", "--group max", false},
         {"--policy foresight", "--window 9", false},
         {"--policy foresight", "--eta 3", true},
         {"--policy foresight", "--head-floor 1", true},

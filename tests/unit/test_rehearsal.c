@@ -149,7 +149,7 @@ static void one_half_alone_decides(void **state) {
     struct wn_policy alone = policy_of(WN_SCORE_FORESIGHT, WN_SELECT_TOPK, 0.2);
     alone.fit = WN_FIT_NONE;
     alone.eta = policy.eta;
-    static float saved[N_HEADS][2 * N];
+    static float saved[N_HEADS][N];
     memcpy(saved, rehearsed, sizeof saved);
     memset(rehearsed, 0, sizeof rehearsed);
     struct wn_plan plan = plan_of(&policy, views, N_HEADS);
