@@ -57,6 +57,13 @@ struct wn_model_info {
 };
 void wn_model_info(const struct wn_model *model, struct wn_model_info *out);
 
+/*
+ * What files that go with a model (calibrations, caches) know it by: FNV-1a of 64 bits over the size of
+ * its GGUF file (8 bytes, little-endian), its first MiB and its last MiB, which hold the header, the
+ * names and some of the weights. WN_E_IO, WN_E_MEMORY.
+ */
+wn_status wn_model_fingerprint(const char *path, uint64_t *out, struct wn_error *err);
+
 /* A list of token ids, owned by the caller; free with wn_tokens_free. */
 struct wn_tokens {
     int32_t *id;

@@ -39,10 +39,6 @@ wn_status wn_calibration_tokenize(const struct wn_model *model, const char *name
 
 /* ---- files ---- */
 
-/* FNV-1a of 64 bits over a file's size (8 bytes, little-endian), its first MiB and its last MiB: the
- * header and names of a model and some of its weights. WN_E_IO, WN_E_MEMORY. */
-wn_status wn_model_fingerprint(const char *model_path, uint64_t *out, struct wn_error *err);
-
 /*
  * Writes a calibration, whole or not at all: to a new file in the same folder, which then takes the
  * path's place. description: of the model, for readers; may be NULL. WN_E_ARG as
