@@ -5,7 +5,8 @@
 # and needs no network. An interrupted run goes on from the last finished step.
 #
 #   setup.sh tools GROUP...   install the build tools that are missing; groups:
-#                             core (C compiler, cmake), engine (C++, jansson, pip for downloads),
+#                             core (C compiler, cmake, xxhash), engine (C++, jansson, pip for
+#                             downloads),
 #                             demo (python3), check (test libraries, python3), fuzz (clang),
 #                             lint (clang-format, shellcheck)
 #   setup.sh llama            fetch llama.cpp's source into deps/llama.cpp
@@ -87,6 +88,8 @@ find_missing() {
             need_command cmake cmake
             need_command make make
             need_command "${cc%% *}" gcc
+            need_command pkg-config pkg-config
+            need_library libxxhash libxxhash-dev
             ;;
         engine)
             need_command "${cxx%% *}" g++

@@ -37,6 +37,21 @@ struct size_class {
     int n_empty_slabs;
 };
 
+struct mapped_page {
+    struct wn_page page; /* first, so that a page of a mapping is found in it */
+    struct wn_mapping *mapping;
+    size_t page_bytes;
+};
+
+struct wn_mapping {
+    struct wn_pool *pool;
+    void *memory;
+    size_t memory_bytes;
+    int64_t n_holds; /* the maker's and one for each page that lives */
+    int64_t n_pages, max_pages;
+    struct mapped_page page[];
+};
+
 struct wn_pool {
     pthread_mutex_t lock;
     int64_t limit_bytes;
@@ -226,8 +241,23 @@ static struct wn_page *page_take(struct wn_pool *pool, size_t page_bytes) {
     return page;
 }
 
+/* The caller holds the lock. */
+static void mapping_drop(struct wn_mapping *mapping) {
+    mapping->n_holds--;
+    if (mapping->n_holds == 0) {
+        munmap(mapping->memory, mapping->memory_bytes);
+        free(mapping);
+    }
+}
+
 static void page_give_back(struct wn_pool *pool, struct wn_page *page) {
     struct wn_slab *slab = page->slab;
+    if (slab == NULL) {
+        struct mapped_page *mapped = (struct mapped_page *)(void *)page;
+        pool->in_use_bytes -= (int64_t)mapped->page_bytes;
+        mapping_drop(mapped->mapping);
+        return;
+    }
     struct size_class *cls = slab->size_class;
     ptrdiff_t slot = page - slab->page;
     slab->free_words[slot / WORD_BITS] |= (uint64_t)1 << (slot % WORD_BITS);
@@ -293,15 +323,19 @@ void wn_pool_trim(struct wn_pool *pool) {
     pthread_mutex_unlock(&pool->lock);
 }
 
+/* Whether the limit lets another page be handed out; the caller holds the lock. */
+static bool page_fits(const struct wn_pool *pool, size_t page_bytes) {
+    if (page_bytes > INT64_MAX / 2) {
+        return false;
+    }
+    return pool->limit_bytes == 0 || (int64_t)page_bytes <= pool->limit_bytes - pool->in_use_bytes;
+}
+
 struct wn_page *wn_pool_page_new(struct wn_pool *pool, size_t page_bytes) {
     assert(page_bytes >= 1);
     struct wn_page *page = NULL;
     pthread_mutex_lock(&pool->lock);
-    bool fits = page_bytes <= INT64_MAX / 2;
-    if (fits && pool->limit_bytes > 0) {
-        fits = (int64_t)page_bytes <= pool->limit_bytes - pool->in_use_bytes;
-    }
-    if (fits) {
+    if (page_fits(pool, page_bytes)) {
         page = page_take(pool, page_bytes);
     }
     pthread_mutex_unlock(&pool->lock);
@@ -323,5 +357,58 @@ void wn_page_unref(struct wn_pool *pool, struct wn_page *page) {
 }
 
 bool wn_page_is_exclusive(struct wn_page *page) {
-    return atomic_load_explicit(&page->n_refs, memory_order_acquire) == 1;
+    return page->slab != NULL && atomic_load_explicit(&page->n_refs, memory_order_acquire) == 1;
+}
+
+/* ---- adopted mappings ---- */
+
+struct wn_mapping *wn_pool_adopt(struct wn_pool *pool, void *memory, size_t memory_bytes,
+                                 int64_t max_pages) {
+    assert(memory != NULL && memory_bytes >= 1 && max_pages >= 0);
+    struct wn_mapping *mapping = NULL;
+    if ((uint64_t)max_pages > (SIZE_MAX - sizeof(*mapping)) / sizeof(mapping->page[0])) {
+        return NULL;
+    }
+    mapping = malloc(sizeof(*mapping) + (size_t)max_pages * sizeof(mapping->page[0]));
+    if (mapping == NULL) {
+        return NULL;
+    }
+    mapping->pool = pool;
+    mapping->memory = memory;
+    mapping->memory_bytes = memory_bytes;
+    mapping->n_holds = 1;
+    mapping->n_pages = 0;
+    mapping->max_pages = max_pages;
+    return mapping;
+}
+
+struct wn_page *wn_mapping_page_new(struct wn_mapping *mapping, size_t offset, size_t page_bytes) {
+    struct wn_pool *pool = mapping->pool;
+    assert(offset <= mapping->memory_bytes && page_bytes <= mapping->memory_bytes - offset);
+    assert(mapping->n_pages < mapping->max_pages);
+    struct mapped_page *mapped = &mapping->page[mapping->n_pages];
+    pthread_mutex_lock(&pool->lock);
+    bool fits = page_fits(pool, page_bytes);
+    if (fits) {
+        pool->in_use_bytes += (int64_t)page_bytes;
+        mapping->n_holds++;
+        mapping->n_pages++;
+    }
+    pthread_mutex_unlock(&pool->lock);
+    if (!fits) {
+        return NULL;
+    }
+    mapped->page.data = (uint8_t *)mapping->memory + offset;
+    mapped->page.slab = NULL;
+    atomic_init(&mapped->page.n_refs, 1);
+    mapped->mapping = mapping;
+    mapped->page_bytes = page_bytes;
+    return &mapped->page;
+}
+
+void wn_mapping_release(struct wn_mapping *mapping) {
+    struct wn_pool *pool = mapping->pool;
+    pthread_mutex_lock(&pool->lock);
+    mapping_drop(mapping);
+    pthread_mutex_unlock(&pool->lock);
 }

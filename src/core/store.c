@@ -364,6 +364,19 @@ void wn_store_commit(struct wn_store *store, int64_t n_new, const int32_t *posit
     }
 }
 
+wn_status wn_store_push_page(struct wn_store *store, int layer, int head, struct wn_page *page,
+                             int n_rows) {
+    struct head *h = head_of(store, layer, head);
+    assert(n_rows >= 1 && n_rows <= WN_PAGE_LEN);
+    assert(h->length == h->list.n_pages * WN_PAGE_LEN && h->n_reserved == 0);
+    if (n_rows > INT32_MAX - h->length || !list_grow(&h->list, h->list.n_pages + 1)) {
+        return WN_E_MEMORY;
+    }
+    list_push(&h->list, page);
+    h->length += n_rows;
+    return WN_OK;
+}
+
 /* ---- dropping ---- */
 
 static void head_cut(struct head *h, struct wn_pool *pool, int64_t length) {

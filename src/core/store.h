@@ -27,8 +27,8 @@ wn_status wn_pool_create(int64_t limit_bytes, struct wn_pool **out);
 void wn_pool_free(struct wn_pool *pool);
 
 struct wn_pool_usage {
-    int64_t in_use_bytes; /* pages handed out */
-    int64_t mapped_bytes; /* memory held from the system, free pages included */
+    int64_t in_use_bytes; /* pages handed out, those that lie in a cache file included */
+    int64_t mapped_bytes; /* memory held from the system, free pages included, files not */
 };
 void wn_pool_usage(const struct wn_pool *pool, struct wn_pool_usage *out);
 /* Gives the memory of free pages back to the system: whole slabs are unmapped, free runs inside a
@@ -67,6 +67,12 @@ void *wn_store_row_k(struct wn_store *store, int layer, int head, int64_t i_new)
 void *wn_store_row_v(struct wn_store *store, int layer, int head, int64_t i_new);
 /* Appends the n_new reserved rows to every head, at positions position[0..n_new). */
 void wn_store_commit(struct wn_store *store, int64_t n_new, const int32_t *position);
+
+/* Puts a page whose first n_rows rows are entries (1 <= n_rows <= WN_PAGE_LEN) behind a head that
+ * holds whole pages and has nothing reserved. The reference to the page becomes the store's; on
+ * WN_E_MEMORY it stays the caller's. The way of a cache file into a store. */
+wn_status wn_store_push_page(struct wn_store *store, int layer, int head, struct wn_page *page,
+                             int n_rows);
 
 /* Position / log-weight of entries [first, last) copied out. */
 void wn_store_positions(const struct wn_store *store, int layer, int head, int64_t first,

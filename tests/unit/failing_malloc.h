@@ -28,6 +28,7 @@ static long n_live;
 
 void *__libc_malloc(size_t n_bytes);
 void *__libc_calloc(size_t n, size_t n_bytes);
+void *__libc_realloc(void *block, size_t n_bytes);
 void __libc_free(void *block);
 
 static bool may_allocate(void) {
@@ -45,6 +46,14 @@ void *malloc(size_t n_bytes) {
 
 void *calloc(size_t n, size_t n_bytes) {
     return may_allocate() ? __libc_calloc(n, n_bytes) : NULL;
+}
+
+void *realloc(void *block, size_t n_bytes) {
+    if (!may_allocate()) {
+        return NULL;
+    }
+    n_live -= block != NULL;
+    return __libc_realloc(block, n_bytes);
 }
 
 void free(void *block) {

@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "core/pool.h"
@@ -242,6 +243,56 @@ static void trim_discards_free_runs(void **state) {
     wn_pool_free(pool);
 }
 
+/* Pages of an adopted mapping count in use but not as memory of the pool's, may not be written, and
+ * the last of them takes the mapping with it. */
+static void an_adopted_mapping_lives_as_long_as_its_pages(void **state) {
+    (void)state;
+    enum { N_BYTES = 1 << 16, N_PAGES = 3 };
+    struct wn_pool *pool = pool_of(10000);
+    uint8_t *memory = mmap(NULL, N_BYTES, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_true(memory != MAP_FAILED);
+    struct wn_mapping *mapping = wn_pool_adopt(pool, memory, N_BYTES, N_PAGES);
+    assert_non_null(mapping);
+    struct wn_page *a = wn_mapping_page_new(mapping, 0, 4000);
+    struct wn_page *b = wn_mapping_page_new(mapping, 4032, 5000);
+    assert_ptr_equal(a->data, memory);
+    assert_ptr_equal(b->data, memory + 4032);
+    assert_false(wn_page_is_exclusive(a));
+    assert_int_equal(usage_of(pool).in_use_bytes, 9000);
+    assert_int_equal(usage_of(pool).mapped_bytes, 0);
+    assert_null(wn_mapping_page_new(mapping, 9088, 1001)); /* the pool's limit */
+    assert_null(wn_pool_page_new(pool, 1001));
+    struct wn_page *c = wn_mapping_page_new(mapping, 9088, 1000);
+    assert_non_null(c);
+    wn_mapping_release(mapping);
+    wn_page_ref(b);
+    wn_page_unref(pool, b);
+    wn_page_unref(pool, a);
+    wn_page_unref(pool, c);
+    assert_int_equal(usage_of(pool).in_use_bytes, 5000);
+    wn_pool_trim(pool);
+    assert_int_equal(b->data[4999], 0);
+    assert_int_equal(msync(memory, N_BYTES, MS_ASYNC), 0);
+    wn_page_unref(pool, b);
+    assert_int_equal(usage_of(pool).in_use_bytes, 0);
+    assert_int_equal(msync(memory, N_BYTES, MS_ASYNC), -1); /* nothing is mapped there */
+    wn_pool_free(pool);
+}
+
+static void a_mapping_without_pages_goes_when_it_is_released(void **state) {
+    (void)state;
+    struct wn_pool *pool = pool_of(0);
+    void *memory = mmap(NULL, 100, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_true(memory != MAP_FAILED);
+    assert_null(wn_pool_adopt(pool, memory, 100, INT64_MAX));
+    assert_int_equal(msync(memory, 100, MS_ASYNC), 0);
+    struct wn_mapping *mapping = wn_pool_adopt(pool, memory, 100, 0);
+    assert_non_null(mapping);
+    wn_mapping_release(mapping);
+    assert_int_equal(msync(memory, 100, MS_ASYNC), -1);
+    wn_pool_free(pool);
+}
+
 enum { N_THREADS = 4, N_HELD = 60, N_STEPS = 100000 };
 
 static void *churn(void *arg) {
@@ -304,6 +355,8 @@ int main(void) {
         cmocka_unit_test(empty_slabs_are_unmapped),
         cmocka_unit_test(trim_keeps_the_pages_in_use),
         cmocka_unit_test(trim_discards_free_runs),
+        cmocka_unit_test(an_adopted_mapping_lives_as_long_as_its_pages),
+        cmocka_unit_test(a_mapping_without_pages_goes_when_it_is_released),
         cmocka_unit_test(threads_share_a_pool),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
