@@ -347,6 +347,51 @@ struct wn_session_usage {
 };
 void wn_session_usage(const struct wn_session *session, struct wn_session_usage *out);
 
+/* ---- files ---- */
+
+/* What stands in a file beside the entries. */
+struct wn_save_options {
+    const int32_t *tokens; /* [n_tokens] ids of the text, its first ones at least; NULL: none */
+    int64_t n_tokens;      /* at most those of the session */
+    const char *meta;      /* JSON for people and programs, UTF-8, at most 1 MiB; NULL: none */
+};
+
+/*
+ * Writes a session's entries, compressed or not, to a file (docs/file-format.md), whole or not at
+ * all: what stood at the path before stays until the new file is complete. What the session observed
+ * and its logits are not part of it. options may be NULL. The same session and options give the same
+ * bytes. WN_E_IO with path and reason; WN_E_NUMBER: a log-weight is not finite; WN_E_ARG, WN_E_MEMORY.
+ */
+wn_status wn_session_save(const struct wn_session *session, const char *path,
+                          const struct wn_save_options *options, struct wn_error *err);
+
+/*
+ * Makes a session of such a file, as if its text had just been fed and compressed: nothing is computed,
+ * full pages are mapped and shared until they are written to. It has no logits before more is fed.
+ * WN_E_IO; WN_E_FORMAT: not such a file, damaged, or of a newer version; WN_E_MODEL: made with another
+ * model; WN_E_CONTEXT: longer than the engine's n_ctx; WN_E_MEMORY.
+ */
+wn_status wn_session_load(struct wn_engine *engine, const char *path, struct wn_session **out,
+                          struct wn_error *err);
+
+/* What a file says of itself; free with wn_cache_info_free (zeroed struct allowed). */
+struct wn_cache_info {
+    uint64_t fingerprint; /* wn_model_fingerprint of its model */
+    int64_t n_tokens;     /* length of the text */
+    int32_t *tokens;      /* [n_token_ids] ids of the text, or NULL */
+    int64_t n_token_ids;
+    char *meta; /* JSON; "" when there is none */
+    int64_t file_bytes;
+    int64_t n_entries; /* over all layers and KV heads */
+    int n_layers;
+    int *n_kv_heads;      /* [n_layers] */
+    int64_t **n_kept;     /* [n_layers] -> [n_kv_heads] entries of each head */
+    int64_t *entry_bytes; /* [n_layers] of one entry of one of its heads */
+};
+/* Reads it, with no model at hand. WN_E_IO, WN_E_FORMAT, WN_E_MEMORY as wn_session_load. */
+wn_status wn_cache_info_read(const char *path, struct wn_cache_info *out, struct wn_error *err);
+void wn_cache_info_free(struct wn_cache_info *info);
+
 /* ---- sampling tokens ---- */
 
 struct wn_sampler_options {
