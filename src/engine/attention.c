@@ -13,7 +13,7 @@ static wn_status create_scratch(struct wn_attention *attention, struct thread_sc
     for (int i = 0; i < attention->n_layers; i++) {
         const struct wn_layer_geometry *geometry = &attention->geometry[i];
         const size_t g = (size_t)group_size(geometry);
-        size_t block = (size_t)block_tokens(geometry) * g;
+        size_t block = (size_t)block_tokens(geometry, 0) * g;
         size_t all = (size_t)attention->n_batch * g;
         if (all < block)
             all = block;
@@ -40,11 +40,13 @@ static wn_status create_scratch(struct wn_attention *attention, struct thread_sc
     scratch->weight = alloc_aligned(rows * sizeof(float));
     scratch->sum = alloc_aligned(group * OBSERVE_ENTRIES * sizeof(float));
     scratch->acc = alloc_aligned(block_rows * v_dim * sizeof(float));
+    scratch->kept.factor = alloc_aligned((size_t)wn_kept_stride((int)rows) * sizeof(float));
     scratch->turn = alloc_aligned((size_t)attention->max_dim * sizeof(double));
     scratch->kernel = alloc_aligned(kernel_bytes);
     const bool ok = scratch->q != NULL && scratch->row_end != NULL && scratch->m != NULL &&
                     scratch->l != NULL && scratch->weight != NULL && scratch->sum != NULL &&
-                    scratch->acc != NULL && scratch->turn != NULL && scratch->kernel != NULL;
+                    scratch->acc != NULL && scratch->kept.factor != NULL && scratch->turn != NULL &&
+                    scratch->kernel != NULL;
     return ok ? WN_OK : WN_E_MEMORY;
 }
 
@@ -82,7 +84,10 @@ wn_status wn_attention_create(const struct wn_layer_geometry *geometry, int n_la
         const size_t n = (size_t)max_spans * (size_t)geometry[i].n_kv_heads;
         attention->work[i].blocks_left = calloc(n, sizeof(atomic_int));
         attention->work[i].looks_left = calloc(n, sizeof(atomic_int));
-        if (attention->work[i].blocks_left == NULL || attention->work[i].looks_left == NULL)
+        attention->work[i].observed = calloc(n, sizeof(struct columns));
+        attention->work[i].foreseen = calloc(n, sizeof(struct columns));
+        if (attention->work[i].blocks_left == NULL || attention->work[i].looks_left == NULL ||
+            attention->work[i].observed == NULL || attention->work[i].foreseen == NULL)
             status = WN_E_MEMORY;
     }
     for (int i = 0; status == WN_OK && i < n_threads; i++)
@@ -103,6 +108,8 @@ void wn_attention_free(struct wn_attention *attention) {
         free(attention->work[i].parts_left);
         free(attention->work[i].blocks_left);
         free(attention->work[i].looks_left);
+        free(attention->work[i].observed);
+        free(attention->work[i].foreseen);
     }
     for (int i = 0; attention->thread != NULL && i < attention->n_threads; i++) {
         struct thread_scratch *scratch = &attention->thread[i];
@@ -114,14 +121,16 @@ void wn_attention_free(struct wn_attention *attention) {
         free(scratch->sum);
         free(scratch->acc);
         free(scratch->turn);
+        free(scratch->kept.factor);
+        free(scratch->kept.p);
+        free(scratch->kept.m);
         free(scratch->kernel);
     }
     free(attention->work);
     free(attention->thread);
     free(attention->lse);
     free(attention->partials);
-    free(attention->foreseen_q);
-    free(attention->foreseen_lse);
+    free(attention->columns);
     free(attention);
 }
 
@@ -281,8 +290,11 @@ static void run_attend(struct wn_attention *attention, int layer, const struct w
     if (item->n_tokens == 1)
         rows.row_end = NULL; /* the item's own range is the limit */
     struct wn_partial out = {.m = scratch->m, .l = scratch->l, .acc = scratch->acc};
+    const bool keeps = work->observed[item->span * geometry->n_kv_heads + item->head].n_blocks > 0;
     if (item->n_parts > 1)
         out = partial_at(attention, item->partial, rows.n_rows);
+    if (keeps)
+        out.kept = wn_attention_keep(scratch, rows.n_rows, wn_attention_n_kept(span, item));
     attention->kernels->attend(&kv, item->first, item->last, &rows, &out, scratch->kernel);
     if (atomic_fetch_sub_explicit(&work->parts_left[item->group], 1, memory_order_acq_rel) > 1)
         return;
@@ -293,6 +305,8 @@ static void run_attend(struct wn_attention *attention, int layer, const struct w
         out = partial_at(attention, item->partial - (size_t)item->part * stride, rows.n_rows);
     }
     finish_block(attention, layer, node, item, &out, stride);
+    if (keeps)
+        wn_attention_sum_block(attention, layer, item, scratch);
     keep_sampled(attention, layer, node, item);
     atomic_fetch_sub_explicit(&work->blocks_left[item->span * geometry->n_kv_heads + item->head], 1,
                               memory_order_release);

@@ -27,9 +27,48 @@ static int64_t n_observed(const struct wn_span *span, int layer, int head) {
                            : wn_store_length(span->store, layer, head) + span->n_rows;
 }
 
-/* Adds the items of one block of query rows; partial offsets start at *partial and advance. */
-static bool add_block(struct wn_attention *attention, int layer, int span_idx, int head, int token0,
-                      int n_tokens, bool divide, size_t *partial) {
+/* What all layers need, which run one after the other and so share their buffers. */
+struct needed {
+    size_t partials, columns; /* floats; of the layer at hand while it is divided */
+    size_t most_partials, most_columns;
+    size_t kept_rows, kept_m; /* of the largest block */
+};
+
+static void need_kept(struct needed *needed, const struct wn_layer_geometry *geometry, int n_tokens,
+                      int64_t n_kept) {
+    const size_t n_rows = (size_t)(n_tokens * group_size(geometry));
+    const size_t n_pages = (size_t)div_up(n_kept, WN_PAGE_LEN);
+    const size_t m = n_pages * (size_t)wn_kept_stride((int)n_rows);
+    if (needed->kept_rows < n_pages * n_rows)
+        needed->kept_rows = n_pages * n_rows;
+    if (needed->kept_m < m)
+        needed->kept_m = m;
+}
+
+/* Columns of n_blocks blocks, which keep what they see of n_kept entries. */
+static struct columns make_columns(struct needed *needed, int n_blocks, int n_sums,
+                                   int64_t n_kept) {
+    const struct columns columns = {
+        .offset = needed->columns,
+        .n_blocks = n_blocks,
+        .n_sums = n_sums,
+        .stride = div_up(n_kept, WN_PAGE_LEN) * WN_PAGE_LEN,
+    };
+    needed->columns += (size_t)n_blocks * (size_t)n_sums * (size_t)columns.stride;
+    return columns;
+}
+
+/* Sums that a block of an observed span has of each entry. */
+static int n_observed_sums(const struct wn_span *span, int n_group) {
+    int n = span->rehearses;
+    for (int o = 0; o < span->n_observers && !span->rehearses; o++)
+        n += span->observers[o].kind == WN_OBSERVER_WEIGHTED ? n_group : 0;
+    return n;
+}
+
+/* Adds the items of one block of query rows. */
+static bool add_block(struct wn_attention *attention, int layer, int span_idx, int head, int block,
+                      int token0, int n_tokens, bool divide, struct needed *needed) {
     struct layer_work *work = &attention->work[layer];
     const struct wn_span *span = &attention->spans[span_idx];
     const struct wn_layer_geometry *geometry = &attention->geometry[layer];
@@ -47,16 +86,19 @@ static bool add_block(struct wn_attention *attention, int layer, int span_idx, i
             .head = head,
             .token0 = token0,
             .n_tokens = n_tokens,
+            .block = block,
             .first = (int64_t)part * PART_ENTRIES,
             .last = part + 1 < n_parts ? last : end,
             .group = work->n_groups,
             .part = part,
             .n_parts = n_parts,
-            .partial = *partial,
+            .partial = needed->partials,
         };
         if (n_parts > 1)
-            *partial += part_floats(geometry, n_tokens);
+            needed->partials += part_floats(geometry, n_tokens);
     }
+    if (span_observes(span) && !divide)
+        need_kept(needed, geometry, n_tokens, n_observed(span, layer, head));
     atomic_init(&work->parts_left[work->n_groups], n_parts);
     work->n_groups++;
     return true;
@@ -84,11 +126,14 @@ static bool add_observe(struct wn_attention *attention, int layer, int span_idx,
 }
 
 /* Blocks of foreseen queries of one head; token0 and n_tokens count those queries. */
-static bool add_looks(struct wn_attention *attention, int layer, int span_idx, int head) {
+static bool add_looks(struct wn_attention *attention, int layer, int span_idx, int head,
+                      struct needed *needed) {
     struct layer_work *work = &attention->work[layer];
     const struct wn_layer_geometry *geometry = &attention->geometry[layer];
     const struct wn_span *span = &attention->spans[span_idx];
-    const int block = block_tokens(geometry) > LOOK_TOKENS ? LOOK_TOKENS : block_tokens(geometry);
+    const int64_t n_entries = wn_store_length(span->store, layer, head) + span->n_rows;
+    const int most = block_tokens(geometry, n_entries);
+    const int block = most > LOOK_TOKENS ? LOOK_TOKENS : most;
     int row0;
     const int n = n_foreseen(span, &row0), n_items = (int)div_up(n, block);
     if (!grow((void **)&work->items, &work->capacity, work->n_items + n_items, sizeof *work->items))
@@ -100,21 +145,26 @@ static bool add_looks(struct wn_attention *attention, int layer, int span_idx, i
             .head = head,
             .token0 = i * block,
             .n_tokens = n - i * block < block ? n - i * block : block,
-            .last = wn_store_length(span->store, layer, head) + span->n_rows,
+            .block = i,
+            .last = n_entries,
         };
     atomic_init(&work->looks_left[span_idx * geometry->n_kv_heads + head], n_items);
+    work->foreseen[span_idx * geometry->n_kv_heads + head] =
+        make_columns(needed, n_items, 1, n_entries);
+    need_kept(needed, geometry, block, n_entries);
     return true;
 }
 
 /* What is done besides attending: first what needs nothing of it. */
-static bool add_observations(struct wn_attention *attention, int layer, int span_idx) {
+static bool add_observations(struct wn_attention *attention, int layer, int span_idx,
+                             struct needed *needed) {
     const struct wn_span *span = &attention->spans[span_idx];
     const int n_heads = attention->geometry[layer].n_kv_heads;
     int row0;
     bool ok = true;
     if (n_foreseen(span, &row0) > 0) {
         for (int head = 0; head < n_heads; head++)
-            ok = ok && add_looks(attention, layer, span_idx, head);
+            ok = ok && add_looks(attention, layer, span_idx, head, needed);
         for (int head = 0; head < n_heads; head++)
             ok = ok && add_observe(attention, layer, span_idx, head, WORK_FORESEE,
                                    wn_store_length(span->store, layer, head) + span->n_rows);
@@ -125,48 +175,101 @@ static bool add_observations(struct wn_attention *attention, int layer, int span
     return ok;
 }
 
+/* Entries of which a span's blocks keep what they see, at most. */
+static int64_t most_observed(const struct wn_attention *attention, int layer,
+                             const struct wn_span *span) {
+    int64_t most = 0;
+    for (int head = 0; head < attention->geometry[layer].n_kv_heads; head++) {
+        const int64_t n = n_observed(span, layer, head);
+        most = n > most ? n : most;
+    }
+    return most;
+}
+
 /* Later blocks of a causal prompt see more entries, so they come first and the tail of the step
  * is short. */
-static bool divide_layer(struct wn_attention *attention, int layer, size_t *partial) {
+static bool divide_span(struct wn_attention *attention, int layer, int span_idx, bool divide,
+                        struct needed *needed) {
     struct layer_work *work = &attention->work[layer];
     const struct wn_layer_geometry *geometry = &attention->geometry[layer];
-    const int block = block_tokens(geometry);
+    const struct wn_span *span = &attention->spans[span_idx];
+    const bool keeps = span_observes(span) && !divide;
+    const int block = block_tokens(geometry, keeps ? most_observed(attention, layer, span) : 0);
+    const int n_blocks = (int)div_up(span->n_rows, block);
+    for (int b = n_blocks - 1; b >= 0; b--) {
+        const int token0 = b * block;
+        const int n_tokens = span->n_rows - token0 < block ? span->n_rows - token0 : block;
+        for (int head = 0; head < geometry->n_kv_heads; head++)
+            if (!add_block(attention, layer, span_idx, head, b, token0, n_tokens, divide, needed))
+                return false;
+    }
+    for (int head = 0; head < geometry->n_kv_heads; head++) {
+        const int i = span_idx * geometry->n_kv_heads + head;
+        atomic_init(&work->blocks_left[i], n_blocks);
+        work->observed[i] =
+            keeps ? make_columns(needed, n_blocks, n_observed_sums(span, group_size(geometry)),
+                                 n_observed(span, layer, head))
+                  : (struct columns){0};
+    }
+    return true;
+}
+
+static bool divide_layer(struct wn_attention *attention, int layer, struct needed *needed) {
+    struct layer_work *work = &attention->work[layer];
+    const struct wn_layer_geometry *geometry = &attention->geometry[layer];
     int64_t n_blocks = 0;
     for (int s = 0; s < attention->n_spans; s++)
-        n_blocks += div_up(attention->spans[s].n_rows, block) * geometry->n_kv_heads;
-    const bool divide = n_blocks < ENOUGH_BLOCKS;
+        n_blocks +=
+            div_up(attention->spans[s].n_rows, block_tokens(geometry, 0)) * geometry->n_kv_heads;
     work->n_items = 0;
     work->n_groups = 0;
-    for (int s = 0; s < attention->n_spans; s++) {
-        const struct wn_span *span = &attention->spans[s];
-        const int span_blocks = (int)div_up(span->n_rows, block);
-        for (int b = span_blocks - 1; b >= 0; b--) {
-            const int token0 = b * block;
-            const int n_tokens = span->n_rows - token0 < block ? span->n_rows - token0 : block;
-            for (int head = 0; head < geometry->n_kv_heads; head++)
-                if (!add_block(attention, layer, s, head, token0, n_tokens, divide, partial))
-                    return false;
-        }
-        for (int head = 0; head < geometry->n_kv_heads; head++)
-            atomic_init(&work->blocks_left[s * geometry->n_kv_heads + head], span_blocks);
-    }
+    needed->partials = needed->columns = 0;
     for (int s = 0; s < attention->n_spans; s++)
-        if (!add_observations(attention, layer, s))
+        if (!divide_span(attention, layer, s, n_blocks < ENOUGH_BLOCKS, needed))
             return false;
+    for (int s = 0; s < attention->n_spans; s++)
+        if (!add_observations(attention, layer, s, needed))
+            return false;
+    if (needed->most_partials < needed->partials)
+        needed->most_partials = needed->partials;
+    if (needed->most_columns < needed->columns)
+        needed->most_columns = needed->columns;
     atomic_init(&work->next, 0);
     return true;
 }
 
-/* Once a session foresees. */
-static bool make_room_for_foreseen(struct wn_attention *attention) {
-    if (attention->foreseen_q != NULL && attention->foreseen_lse != NULL)
+/* Replaces a buffer that is too small; its contents are not kept. */
+static bool make_room(void **buffer, size_t *capacity, size_t needed, size_t element_bytes) {
+    if (needed <= *capacity)
         return true;
-    const size_t n = (size_t)attention->max_heads * (size_t)attention->n_batch;
-    free(attention->foreseen_q);
-    free(attention->foreseen_lse);
-    attention->foreseen_q = alloc_aligned(n * (size_t)attention->max_dim * sizeof(float));
-    attention->foreseen_lse = alloc_aligned(n * sizeof(float));
-    return attention->foreseen_q != NULL && attention->foreseen_lse != NULL;
+    const size_t wanted = needed + needed / 2;
+    void *larger = alloc_aligned(wanted * element_bytes);
+    if (larger == NULL)
+        return false;
+    free(*buffer);
+    *buffer = larger;
+    *capacity = wanted;
+    return true;
+}
+
+/* What each thread keeps of a block. */
+static bool make_room_to_keep(struct wn_attention *attention, const struct needed *needed) {
+    const size_t rows = attention->kept_rows_capacity, m = attention->kept_m_capacity;
+    for (int t = 0; t < attention->n_threads; t++) {
+        struct wn_kept *kept = &attention->thread[t].kept;
+        attention->kept_rows_capacity = rows;
+        attention->kept_m_capacity = m;
+        if (!make_room((void **)&kept->p, &attention->kept_rows_capacity, needed->kept_rows,
+                       WN_PAGE_LEN * sizeof *kept->p) ||
+            !make_room((void **)&kept->m, &attention->kept_m_capacity, needed->kept_m,
+                       sizeof *kept->m)) {
+            /* Threads before this one have more room than is remembered. */
+            attention->kept_rows_capacity = rows;
+            attention->kept_m_capacity = m;
+            return false;
+        }
+    }
+    return true;
 }
 
 wn_status wn_attention_prepare(struct wn_attention *attention, const struct wn_span *spans,
@@ -175,31 +278,17 @@ wn_status wn_attention_prepare(struct wn_attention *attention, const struct wn_s
     attention->spans = spans;
     attention->n_spans = n_spans;
     attention->observing = false;
-    bool foresees = false;
-    for (int s = 0; s < n_spans; s++) {
+    for (int s = 0; s < n_spans; s++)
         if (span_observes(&spans[s]))
             attention->observing = true;
-        foresees = foresees || span_observer(&spans[s], WN_OBSERVER_FORESEEN) != NULL;
-    }
-    if (foresees && !make_room_for_foreseen(attention))
-        return WN_E_MEMORY;
-    size_t floats = 0;
-    for (int layer = 0; layer < attention->n_layers; layer++) {
-        /* Layers run one after the other, so they share one buffer of partial softmaxes. */
-        size_t partial = 0;
-        if (!divide_layer(attention, layer, &partial))
+    struct needed needed = {0};
+    for (int layer = 0; layer < attention->n_layers; layer++)
+        if (!divide_layer(attention, layer, &needed))
             return WN_E_MEMORY;
-        if (floats < partial)
-            floats = partial;
-    }
-    if (floats > attention->partials_capacity) {
-        const size_t wanted = floats + floats / 2;
-        float *larger = alloc_aligned(wanted * sizeof(float));
-        if (larger == NULL)
-            return WN_E_MEMORY;
-        free(attention->partials);
-        attention->partials = larger;
-        attention->partials_capacity = wanted;
-    }
-    return WN_OK;
+    const bool ok = make_room((void **)&attention->partials, &attention->partials_capacity,
+                              needed.most_partials, sizeof(float)) &&
+                    make_room((void **)&attention->columns, &attention->columns_capacity,
+                              needed.most_columns, sizeof(float)) &&
+                    make_room_to_keep(attention, &needed);
+    return ok ? WN_OK : WN_E_MEMORY;
 }

@@ -19,6 +19,9 @@ enum {
     ENOUGH_BLOCKS = 24,
     /* Queries of each query head that are placed behind the text in one item. */
     LOOK_TOKENS = 32,
+    /* A thread's probabilities of one block: blocks of long texts have fewer rows for it. */
+    KEPT_BYTES = 8 << 20,
+    FEWEST_BLOCK_TOKENS = 4,
     /* Entries of one observing item. */
     OBSERVE_ENTRIES = 4 * WN_PAGE_LEN,
     ALIGN_FLOATS = 16,
@@ -26,9 +29,9 @@ enum {
 
 enum work_kind {
     WORK_ATTEND,
-    WORK_LOOK_BACK, /* places queries behind the text and finds their softmax's denominators */
-    WORK_FORESEE,   /* sums their squared probabilities */
-    WORK_OBSERVE
+    WORK_LOOK_BACK, /* places queries behind the text, which look at it */
+    WORK_FORESEE,   /* adds what they saw to the observer's sums */
+    WORK_OBSERVE    /* likewise of the attention computed */
 };
 
 struct work_item {
@@ -36,9 +39,22 @@ struct work_item {
     int span, head;       /* KV head */
     int token0, n_tokens; /* rows of the span */
     int64_t first, last;  /* entries */
-    int group;            /* index of the block this part belongs to */
+    int block;            /* of the span's and head's blocks, in the order of their tokens */
+    int group;            /* index of the block this part belongs to, among all */
     int part, n_parts;
     size_t partial; /* offset of the part's partial softmax, in floats */
+};
+
+/*
+ * What the blocks of a span and KV head saw of each entry, summed over a block's rows:
+ * [n_blocks][n_sums][stride] floats, which an observing item adds up in the order of the blocks, so
+ * that sums do not depend on who was first.
+ */
+struct columns {
+    size_t offset;
+    int n_blocks; /* 0: the blocks keep nothing, and observing computes their scores again */
+    int n_sums;
+    int64_t stride; /* entries, a multiple of the page's */
 };
 
 /* One layer's work in this step. */
@@ -48,8 +64,9 @@ struct layer_work {
     atomic_int next;
     atomic_int *parts_left; /* per group */
     int groups_capacity, n_groups;
-    atomic_int *blocks_left; /* per span and KV head; observing waits for 0 */
-    atomic_int *looks_left;  /* likewise of blocks of foreseen queries */
+    atomic_int *blocks_left;             /* per span and KV head; observing waits for 0 */
+    atomic_int *looks_left;              /* likewise of blocks of foreseen queries */
+    struct columns *observed, *foreseen; /* likewise */
 };
 
 struct thread_scratch {
@@ -59,6 +76,7 @@ struct thread_scratch {
     float *weight; /* observe: per row */
     float *sum;    /* observe: [group][OBSERVE_ENTRIES] */
     double *turn;  /* [max k_dim] */
+    struct wn_kept kept;
     void *kernel;
 };
 
@@ -72,11 +90,10 @@ struct wn_attention {
     struct layer_work *work;       /* [n_layers] */
     struct thread_scratch *thread; /* [n_threads] */
     float *lse;                    /* [max heads][n_batch], of the layer at hand */
-    float *partials;
-    size_t partials_capacity; /* floats */
-    /* Foreseen queries of the layer at hand, placed and scaled, and their log denominators: of head h
-     * and the t-th query of a span  foreseen_q[(h n_batch + row0 + t) max_dim], foreseen_lse[...]. */
-    float *foreseen_q, *foreseen_lse;
+    float *partials, *columns;
+    size_t partials_capacity, columns_capacity; /* floats */
+    size_t kept_rows_capacity;                  /* pages times rows of each thread's kept */
+    size_t kept_m_capacity;                     /* floats */
     int max_heads, max_dim;
     bool observing;
 };
@@ -85,18 +102,24 @@ static inline int group_size(const struct wn_layer_geometry *geometry) {
     return geometry->n_heads / geometry->n_kv_heads;
 }
 
-static inline int block_tokens(const struct wn_layer_geometry *geometry) {
-    const int n = BLOCK_ROWS / group_size(geometry);
-    return n > 4 ? n : 4;
+static inline int64_t div_up(int64_t a, int64_t b) {
+    return (a + b - 1) / b;
+}
+
+/* Tokens of a block whose rows' probabilities of n_kept entries are kept; 0: nothing is. */
+static inline int block_tokens(const struct wn_layer_geometry *geometry, int64_t n_kept) {
+    const int64_t g = group_size(geometry);
+    const int64_t n_pages = div_up(n_kept, WN_PAGE_LEN);
+    const int64_t page_bytes = WN_PAGE_LEN * (int64_t)sizeof(uint16_t);
+    int64_t n_rows = BLOCK_ROWS;
+    if (n_pages > 0 && n_rows > KEPT_BYTES / (n_pages * page_bytes))
+        n_rows = KEPT_BYTES / (n_pages * page_bytes);
+    return n_rows / g > FEWEST_BLOCK_TOKENS ? (int)(n_rows / g) : FEWEST_BLOCK_TOKENS;
 }
 
 static inline void *alloc_aligned(size_t bytes) {
     const size_t rounded = (bytes + 63) / 64 * 64;
     return aligned_alloc(64, rounded > 0 ? rounded : 64);
-}
-
-static inline int64_t div_up(int64_t a, int64_t b) {
-    return (a + b - 1) / b;
 }
 
 static inline size_t part_floats(const struct wn_layer_geometry *geometry, int n_tokens) {
@@ -131,6 +154,14 @@ struct wn_rows wn_attention_pack_rows(const struct wn_attention *attention, int 
                                       const struct wn_attend_node *node,
                                       const struct work_item *item, int token0, int n_tokens,
                                       struct thread_scratch *scratch);
+
+/* Sets the thread's kept up for a block of n_rows rows and entries below n_kept. */
+struct wn_kept *wn_attention_keep(struct thread_scratch *scratch, int n_rows, int64_t n_kept);
+/* Entries of a head whose probabilities a block keeps. */
+int64_t wn_attention_n_kept(const struct wn_span *span, const struct work_item *item);
+/* Sums what a finished block of a span that is observed has kept. */
+void wn_attention_sum_block(struct wn_attention *attention, int layer, const struct work_item *item,
+                            struct thread_scratch *scratch);
 
 /* The items that look, besides attending. */
 void wn_attention_observe(struct wn_attention *attention, int layer,

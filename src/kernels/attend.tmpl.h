@@ -74,7 +74,28 @@ static void softmax_rows(const struct work *w, int row_first, int n, float *s, f
     }
 }
 
+/* Keeps the page's probabilities s [n][WN_PAGE_LEN] of rows row_first and following. */
+static void keep_rows(const struct wn_partial *out, int64_t i_page, int row_first, int n,
+                      const float *s) {
+    const struct wn_kept *kept = out->kept;
+    const int64_t i = kept == NULL ? -1 : i_page - kept->first_page;
+    if (i < 0 || i >= kept->n_pages) {
+        return;
+    }
+    const vf scale = vf_set1(0x1p15f);
+    uint16_t *p = kept->p + ((size_t)i * (size_t)kept->n_rows + (size_t)row_first) * WN_PAGE_LEN;
+    memcpy(kept->m + (size_t)i * (size_t)kept->m_stride + row_first, out->m + row_first,
+           (size_t)n * sizeof(float));
+    for (int e = 0; e < n * WN_PAGE_LEN; e += VL) {
+        vf_store_f16(p + e, vf_mul(vf_load(s + e), scale));
+    }
+}
+
 static void attend_start(const struct work *w, const struct wn_partial *out) {
+    const struct wn_kept *kept = out->kept;
+    for (int64_t i = 0; kept != NULL && i < kept->n_pages * kept->m_stride; i++) {
+        kept->m[i] = -INFINITY;
+    }
     for (int r = 0; r < w->n_rows; r++) {
         out->m[r] = -INFINITY;
         out->l[r] = 0;
@@ -163,6 +184,7 @@ static void stream_page(const struct work *w, const struct page_span *span, floa
         prefetch_page(next, span->layout->position_offset, n_passes(w, span->layout));
     stream_scores(w, span, &prefetch);
     softmax_rows(w, 0, w->n_rows, w->s, w->alpha, span, cap, out);
+    keep_rows(out, span->first / WN_PAGE_LEN, 0, w->n_rows, w->s);
     for (int r = 0; out->acc != NULL && r < w->n_rows;) {
         const int n = few_rows(w->n_rows - r);
         switch (n) {
@@ -234,8 +256,10 @@ static void attend_block(const struct work *w, const struct page_span *span, int
         /* The rows that fill the last tile keep their finite scores; nothing reads their sums. */
         const int i_row = (t - tile_first) * TILE_ROWS;
         const int n_left = w->n_rows - t * TILE_ROWS;
-        softmax_rows(w, t * TILE_ROWS, n_left < TILE_ROWS ? n_left : TILE_ROWS,
-                     w->s + (size_t)i_row * WN_PAGE_LEN, w->alpha + i_row, span, cap, out);
+        const int n = n_left < TILE_ROWS ? n_left : TILE_ROWS;
+        float *s = w->s + (size_t)i_row * WN_PAGE_LEN;
+        softmax_rows(w, t * TILE_ROWS, n, s, w->alpha + i_row, span, cap, out);
+        keep_rows(out, span->first / WN_PAGE_LEN, t * TILE_ROWS, n, s);
     }
     for (int i_panel = 0; out->acc != NULL && i_panel < w->v_pad / PANEL; i_panel++) {
         for (int t = tile_first; t < tile_last; t++) {

@@ -43,6 +43,7 @@ const struct wn_kernels *wn_kernels_avx2(void) {
         .attend = attend,
         .scratch_bytes = scratch_bytes,
         .observe = observe,
+        .sum_kept = sum_kept,
         .merge = merge,
         .dots = dots,
         .row_norms = row_norms,

@@ -52,6 +52,7 @@ const struct wn_kernels *wn_kernels_avx512(void) {
         .attend = attend,
         .scratch_bytes = scratch_bytes,
         .observe = observe,
+        .sum_kept = sum_kept,
         .merge = merge,
         .dots = dots,
         .row_norms = row_norms,

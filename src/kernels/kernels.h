@@ -56,14 +56,34 @@ struct wn_rows {
 };
 
 /*
+ * Probabilities of an attention call, kept page by page so that they can be summed once the rows'
+ * denominators are known: of row r in the i-th page from first_page
+ *     p[(i n_rows + r) WN_PAGE_LEN + e] = 2^15 exp(s_re - m[i m_stride + r]), as half,
+ * m the row's largest score up to that page; -inf: the row saw nothing of the page, and its p are
+ * undefined. Below 2^-30 of the largest a probability loses precision, and below 2^-40 all of it.
+ */
+struct wn_kept {
+    int64_t first_page, n_pages; /* pages outside are not kept */
+    int n_rows;
+    int m_stride;  /* wn_kept_stride(n_rows) */
+    uint16_t *p;   /* [n_pages][n_rows][WN_PAGE_LEN], 64-byte aligned */
+    float *m;      /* [n_pages][m_stride], likewise */
+    float *factor; /* [m_stride] scratch of sum_kept, likewise */
+};
+static inline int wn_kept_stride(int n_rows) {
+    return (n_rows + 15) / 16 * 16;
+}
+
+/*
  * Softmax over a part of the entries, not yet normalised:
  *     m[r] = max_i s_i,  l[r] = sum_i exp(s_i - m[r]),  acc[r] = sum_i exp(s_i - m[r]) v_i.
  * A row that sees no entry has m = -inf, l = 0, acc = 0. Without acc values are not read.
  */
 struct wn_partial {
-    float *m;   /* [n_rows] */
-    float *l;   /* [n_rows] */
-    float *acc; /* [n_rows][v_dim], or NULL: not wanted */
+    float *m;             /* [n_rows] */
+    float *l;             /* [n_rows] */
+    float *acc;           /* [n_rows][v_dim], or NULL: not wanted */
+    struct wn_kept *kept; /* filled besides; NULL: not wanted */
 };
 
 /* Sum over rows, per entry:  sum[g][i] += sum_{rows r of head g} w[r] exp(s_{r,i} - lse[r]). */
@@ -93,6 +113,15 @@ struct wn_kernels {
     /* Adds the rows' attention probabilities of entries [first, last) to out->sum. */
     void (*observe)(const struct wn_kv *kv, int64_t first, int64_t last, const struct wn_rows *rows,
                     const struct wn_observe_out *out, void *scratch);
+
+    /*
+     * Adds to the sums of entries [first, last) the kept probabilities, or their squares:
+     *     sum[g][i] += sum_{rows r of head g} w[r] (exp(s_{r,i} - lse[r]))^(squared ? 2 : 1),
+     * the rows as in wn_rows with n_group heads. Pages that were not kept add nothing. Relative
+     * error of a term 2^-11 and those of m and lse.
+     */
+    void (*sum_kept)(const struct wn_kept *kept, int64_t first, int64_t last, int n_group,
+                     bool squared, const struct wn_observe_out *out);
 
     /* Joins n_parts partial softmaxes of one row (parts spaced by ml_stride / acc_stride floats),
      * adds exp(sink) to the denominator (sink = -INFINITY: none), writes the normalised row to

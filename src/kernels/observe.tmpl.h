@@ -151,3 +151,77 @@ static void observe(const struct wn_kv *kv, int64_t first, int64_t last, const s
         observe_tiles(kv, first, last, rows, out, &w);
     }
 }
+
+/* ---- kept probabilities ---- */
+
+/* What a kept p of each row counts for, its square if so wanted, in the i-th page: 0 for rows that
+ * add nothing. */
+static void kept_factors(const struct wn_kept *kept, int64_t i, bool squared,
+                         const struct wn_observe_out *out) {
+    const float *m = kept->m + (size_t)i * (size_t)kept->m_stride;
+    float *factor = kept->factor;
+    for (int r = 0; r < kept->m_stride; r++) {
+        const bool counts = r < kept->n_rows && row_counts(out, r);
+        factor[r] = counts ? m[r] - out->lse[r] : -INFINITY;
+    }
+    for (int r = 0; r < kept->m_stride; r += VL) {
+        const vf f = vf_mul(vf_exp(vf_load(factor + r)), vf_set1(0x1p-15f));
+        vf_store(factor + r, squared ? vf_mul(f, f) : f);
+    }
+    for (int r = 0; r < kept->n_rows; r++) {
+        factor[r] = factor[r] > 0 ? factor[r] * out->weight[r] : 0;
+    }
+}
+
+/* sum[0 .. WN_PAGE_LEN) = sum over rows [row_first, row_last) of factor times p, or its square. */
+WN_INLINE void sum_kept_page(const struct wn_kept *kept, int64_t i, int row_first, int row_last,
+                             const bool squared, float *sum) {
+    vf total[N_VECTORS];
+    WN_UNROLL
+    for (int j = 0; j < N_VECTORS; j++) {
+        total[j] = vf_zero();
+    }
+    for (int r = row_first; r < row_last; r++) {
+        if (kept->factor[r] == 0) {
+            continue;
+        }
+        const uint16_t *p = kept->p + ((size_t)i * (size_t)kept->n_rows + (size_t)r) * WN_PAGE_LEN;
+        const vf factor = vf_set1(kept->factor[r]);
+        WN_UNROLL
+        for (int j = 0; j < N_VECTORS; j++) {
+            const vf x = vf_load_f16(p + j * VL);
+            total[j] = vf_fma(squared ? vf_mul(x, x) : x, factor, total[j]);
+        }
+    }
+    WN_UNROLL
+    for (int j = 0; j < N_VECTORS; j++) {
+        vf_store(sum + j * VL, total[j]);
+    }
+}
+
+static void sum_kept(const struct wn_kept *kept, int64_t first, int64_t last, int n_group,
+                     bool squared, const struct wn_observe_out *out) {
+    const int n_head_rows = kept->n_rows / n_group;
+    for (int64_t i = 0; i < kept->n_pages; i++) {
+        const int64_t page_first = (kept->first_page + i) * WN_PAGE_LEN;
+        const int lo = wn_page_clamp(first, page_first);
+        const int hi = wn_page_clamp(last, page_first);
+        if (lo >= hi) {
+            continue;
+        }
+        kept_factors(kept, i, squared, out);
+        for (int g = 0; g < n_group; g++) {
+            float page_sum[WN_PAGE_LEN];
+            const int row_first = g * n_head_rows;
+            if (squared) {
+                sum_kept_page(kept, i, row_first, row_first + n_head_rows, true, page_sum);
+            } else {
+                sum_kept_page(kept, i, row_first, row_first + n_head_rows, false, page_sum);
+            }
+            float *sum = out->sum + g * out->sum_stride;
+            for (int e = lo; e < hi; e++) {
+                sum[page_first + e - out->sum_first] += page_sum[e];
+            }
+        }
+    }
+}

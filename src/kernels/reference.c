@@ -125,6 +125,34 @@ static void attend_row(const struct wn_page_layout *layout, const uint8_t *page,
     }
 }
 
+/* Keeps the row's probabilities, all relative to its largest score m. */
+static void keep_row(const struct wn_kv *kv, int64_t first, int64_t last,
+                     const struct wn_rows *rows, int r, double m, const struct page_tile *tile,
+                     const struct wn_kept *kept) {
+    const struct wn_page_layout *layout = kv->layout;
+    for (int64_t i = 0; i < kept->n_pages; i++) {
+        const int64_t i_page = kept->first_page + i;
+        const int64_t page_first = i_page * WN_PAGE_LEN;
+        float *kept_m = &kept->m[i * kept->m_stride + r];
+        uint16_t *p = kept->p + ((size_t)i * (size_t)kept->n_rows + (size_t)r) * WN_PAGE_LEN;
+        const int lo = max_int(wn_page_clamp(first, page_first),
+                               wn_page_clamp(wn_row_begin(rows, r), page_first));
+        const int hi = min_int(wn_page_clamp(last, page_first),
+                               wn_page_clamp(wn_row_end(rows, r), page_first));
+        *kept_m = -INFINITY;
+        if (lo >= hi || m == -INFINITY) {
+            continue;
+        }
+        decode_page(layout, kv->pages[i_page], lo, hi, tile);
+        row_scores(layout, kv->pages[i_page], lo, hi, rows, r, tile);
+        *kept_m = (float)m;
+        for (int e = 0; e < WN_PAGE_LEN; e++) {
+            const bool sees = e >= lo && e < hi;
+            p[e] = wn_f32_to_f16(sees ? (float)(0x1p15 * exp(tile->s[e] - (double)*kept_m)) : 0.0f);
+        }
+    }
+}
+
 static void attend(const struct wn_kv *kv, int64_t first, int64_t last, const struct wn_rows *rows,
                    struct wn_partial *out, void *scratch) {
     const struct wn_page_layout *layout = kv->layout;
@@ -150,6 +178,9 @@ static void attend(const struct wn_kv *kv, int64_t first, int64_t last, const st
                 attend_row(layout, page, row_lo, row_hi, rows, r, &w);
             }
         }
+    }
+    for (int r = 0; out->kept != NULL && r < rows->n_rows; r++) {
+        keep_row(kv, first, last, rows, r, w.m[r], &w.tile, out->kept);
     }
     for (int r = 0; r < rows->n_rows; r++) {
         /* m is returned rounded to float; l and acc are made relative to the rounded value. */
@@ -201,6 +232,32 @@ static void observe(const struct wn_kv *kv, int64_t first, int64_t last, const s
                 float *total = &dst[page_first + e - out->sum_first];
                 *total = (float)((double)*total + sum[e]);
             }
+        }
+    }
+}
+
+static void sum_kept(const struct wn_kept *kept, int64_t first, int64_t last, int n_group,
+                     bool squared, const struct wn_observe_out *out) {
+    const int n_head_rows = kept->n_rows / n_group;
+    for (int64_t j = 0; j < (int64_t)n_group * kept->n_pages * WN_PAGE_LEN; j++) {
+        const int g = (int)(j / (kept->n_pages * WN_PAGE_LEN));
+        const int64_t i = j / WN_PAGE_LEN % kept->n_pages;
+        const int64_t entry = (kept->first_page + i) * WN_PAGE_LEN + j % WN_PAGE_LEN;
+        double sum = 0;
+        for (int r = g * n_head_rows; r < (g + 1) * n_head_rows; r++) {
+            const double m = (double)kept->m[i * kept->m_stride + r];
+            if (m == -INFINITY || out->lse[r] == -INFINITY || out->weight[r] == 0) {
+                continue;
+            }
+            const uint16_t half =
+                kept->p[((size_t)i * (size_t)kept->n_rows + (size_t)r) * WN_PAGE_LEN +
+                        (size_t)(j % WN_PAGE_LEN)];
+            const double p = 0x1p-15 * (double)wn_f16_to_f32(half) * exp(m - (double)out->lse[r]);
+            sum += (double)out->weight[r] * (squared ? p * p : p);
+        }
+        if (entry >= first && entry < last) {
+            float *total = &out->sum[g * out->sum_stride + entry - out->sum_first];
+            *total = (float)((double)*total + sum);
         }
     }
 }
@@ -292,6 +349,7 @@ const struct wn_kernels *wn_kernels_reference(void) {
         .attend = attend,
         .scratch_bytes = scratch_bytes,
         .observe = observe,
+        .sum_kept = sum_kept,
         .merge = merge,
         .dots = dots,
         .row_norms = row_norms,

@@ -9,6 +9,7 @@
 
 #include "engine/engine.h"
 #include "eval/calibration.h"
+#include "eval/output_path.h"
 #include "fixture.h"
 
 #include <dirent.h>
@@ -230,9 +231,9 @@ static void what_is_invalid_is_not_written(void **state) {
         wn_calibration_write(path_of("none/a.json"), &calibration, fingerprint, NULL, &err),
         WN_E_IO);
     assert_non_null(strstr(err.message, "No such file"));
-    assert_int_equal(wn_calibration_can_write(path_of("none/a.json"), &err), WN_E_IO);
-    assert_int_equal(wn_calibration_can_write(folder, &err), WN_E_IO);
-    assert_int_equal(wn_calibration_can_write(path_of("a.json"), &err), WN_OK);
+    assert_int_equal(wn_output_check(path_of("none/a.json"), &err), WN_E_IO);
+    assert_int_equal(wn_output_check(folder, &err), WN_E_IO);
+    assert_int_equal(wn_output_check(path_of("a.json"), &err), WN_OK);
     /* A folder in the file's place: what was written so far is gone too. */
     assert_int_equal(mkdir(path_of("taken"), 0777), 0);
     assert_int_equal(wn_calibration_write(path_of("taken"), &calibration, fingerprint, NULL, &err),

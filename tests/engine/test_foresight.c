@@ -144,7 +144,7 @@ static void what_is_foreseen_is_attention_from_behind_the_text(void **state) {
                 }
             }
             for (int i = 0; i < N; i++) {
-                assert_true(fabs((double)foreseen[i] - joined[i]) <= 5e-4 * joined[i] + 1e-12);
+                assert_true(fabs((double)foreseen[i] - joined[i]) <= 1.2e-3 * joined[i] + 1e-12);
             }
             free(k);
         }

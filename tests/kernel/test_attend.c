@@ -34,7 +34,7 @@ static struct result run_attend(const struct wn_kernels *table, const struct ker
                                 int64_t first, int64_t last) {
     struct result out = result_create(&d->c);
     struct guarded scratch = kernel_scratch(table, d);
-    struct wn_partial partial = {out.m.data, out.l.data, out.acc.data};
+    struct wn_partial partial = {.m = out.m.data, .l = out.l.data, .acc = out.acc.data};
     table->attend(&d->kv, first, last, &d->rows, &partial, scratch.data);
     guarded_free(&scratch);
     return out;
