@@ -124,10 +124,12 @@ struct wn_engine_info {
     int64_t
         token_bytes; /* KV bytes of one token over all layers, log-weights and positions included */
     int64_t backend_cache_bytes; /* llama.cpp's own cache, which is never read */
-    double check_kl;             /* self-check: mean KL(native || grafted), nat */
+    int64_t observe_bytes; /* buffers of steps that observe, for all sessions together; given back
+                              by wn_engine_trim */
+    double check_kl;       /* self-check: mean KL(native || grafted), nat */
 };
 void wn_engine_info(const struct wn_engine *engine, struct wn_engine_info *out);
-/* Gives freed memory back to the system; wn_session_compress does it by itself. */
+/* Gives freed memory and buffers back to the system; wn_session_compress does it by itself. */
 void wn_engine_trim(struct wn_engine *engine);
 
 /* ---- calibration ---- */

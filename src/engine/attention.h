@@ -89,6 +89,10 @@ wn_status wn_attention_create(const struct wn_layer_geometry *geometry, int n_la
                               const struct wn_kernels *kernels, struct wn_attention **out);
 void wn_attention_free(struct wn_attention *attention);
 
+/* Buffers of steps that observed: their size, and giving them back between two steps. */
+int64_t wn_attention_observe_bytes(const struct wn_attention *attention);
+void wn_attention_trim(struct wn_attention *attention);
+
 /* Sets the spans of the next step and divides its work. Spans are borrowed until the step is
  * over. */
 wn_status wn_attention_prepare(struct wn_attention *attention, const struct wn_span *spans,

@@ -242,7 +242,7 @@ static bool divide_layer(struct wn_attention *attention, int layer, struct neede
 static bool make_room(void **buffer, size_t *capacity, size_t needed, size_t element_bytes) {
     if (needed <= *capacity)
         return true;
-    const size_t wanted = needed + needed / 2;
+    const size_t wanted = needed + needed / 8;
     void *larger = alloc_aligned(wanted * element_bytes);
     if (larger == NULL)
         return false;
@@ -270,6 +270,25 @@ static bool make_room_to_keep(struct wn_attention *attention, const struct neede
         }
     }
     return true;
+}
+
+int64_t wn_attention_observe_bytes(const struct wn_attention *attention) {
+    const size_t kept = attention->kept_rows_capacity * WN_PAGE_LEN * sizeof(uint16_t) +
+                        attention->kept_m_capacity * sizeof(float);
+    return (int64_t)(attention->columns_capacity * sizeof(float) +
+                     (size_t)attention->n_threads * kept);
+}
+
+void wn_attention_trim(struct wn_attention *attention) {
+    for (int t = 0; t < attention->n_threads; t++) {
+        free(attention->thread[t].kept.p);
+        free(attention->thread[t].kept.m);
+        attention->thread[t].kept.p = NULL;
+        attention->thread[t].kept.m = NULL;
+    }
+    free(attention->columns);
+    attention->columns = NULL;
+    attention->columns_capacity = attention->kept_rows_capacity = attention->kept_m_capacity = 0;
 }
 
 wn_status wn_attention_prepare(struct wn_attention *attention, const struct wn_span *spans,

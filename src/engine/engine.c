@@ -375,6 +375,7 @@ void wn_engine_info(const struct wn_engine *engine, struct wn_engine_info *out) 
         .n_layers = engine->n_layers,
         .token_bytes = engine->token_bytes,
         .backend_cache_bytes = engine->backend_cache_bytes,
+        .observe_bytes = wn_attention_observe_bytes(engine->attention),
         .check_kl = engine->check_kl,
     };
     for (int i = 0; i < engine->n_layers; i++)
@@ -382,6 +383,7 @@ void wn_engine_info(const struct wn_engine *engine, struct wn_engine_info *out) 
 }
 
 void wn_engine_trim(struct wn_engine *engine) {
+    wn_attention_trim(engine->attention);
     wn_pool_trim(engine->pool);
 #ifdef __GLIBC__
     /* Scoring and comparing free many middle-sized blocks, which glibc would keep. */

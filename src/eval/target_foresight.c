@@ -36,7 +36,10 @@ static wn_status prepare(const struct wn_targets *targets, const struct wn_polic
     if (status == WN_OK) {
         struct wn_session_usage usage;
         wn_session_usage(session, &usage);
-        *observed_share = (double)usage.observe_bytes / (double)usage.kv_bytes;
+        struct wn_engine_info info;
+        wn_engine_info(targets->engine, &info);
+        *observed_share =
+            (double)(usage.observe_bytes + info.observe_bytes) / (double)usage.kv_bytes;
         status = wn_session_compress(session, policy, report, err);
     }
     *seconds = wn_clock() - start;
@@ -110,7 +113,7 @@ static wn_status measure_length(struct wn_targets *targets, int64_t n_tokens,
     add(targets, "rehearsal_time", n_tokens, wn_median(costs.rehearsal, n_rounds), 1.30,
         "rehearsal with fit: what it adds to the prefill");
     add(targets, "memory", n_tokens, costs.foresight_bytes, 0.08,
-        "foresight: what is observed, as a share of the KV's bytes");
+        "foresight: what is observed and the buffers for it, as a share of the KV's bytes");
     add(targets, "fit_memory", n_tokens, costs.fit_bytes, 0.08, "the same with the fit's queries");
     add(targets, "rehearsal_memory", n_tokens, costs.rehearsal_bytes, 0.08,
         "the same for a rehearsal, without its own chunk");
