@@ -68,7 +68,8 @@ function(winnow_add_tests folder)
     endforeach()
 endfunction()
 
-# Tests that run a model use every core, so none of them shares the machine with another test.
+# Engine tests run a model on every core, so none of them shares the machine with another test. The
+# program's tests run it on one (-t 1).
 function(winnow_tests_use_all_cores)
     foreach(name IN LISTS ARGN)
         set_tests_properties(${name} PROPERTIES PROCESSORS ${n_processors})
@@ -101,7 +102,7 @@ if(TARGET winnow_program)
 endif()
 
 get_property(all_tests DIRECTORY PROPERTY TESTS)
-list(FILTER all_tests INCLUDE REGEX "^engine\\.|\\.sh$")
+list(FILTER all_tests INCLUDE REGEX "^engine\\.")
 winnow_tests_use_all_cores(${all_tests})
 
 # Every header compiles alone: all as C, the public ones as C++ too.

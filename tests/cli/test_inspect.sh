@@ -180,7 +180,7 @@ refused 2 '--keep 20 leaves 20 of [0-9]+ entries per head' \
     "${ask[@]}" --keep 20 --sink 15 --recent 10
 refused 2 '--keep 1KB is too little' "${ask[@]}" --keep 1000B
 refused 2 '--keep 20KiB is too little' "${ask[@]}" --keep 20KiB
-run 2 "${ask[@]}" --group 0.5,0.5
+run 2 "${ask[@]}" --policy h2o --group 0.5,0.5
 says 'number of query heads .*group weights'
 refused 1 'longer than the context .*-c allows 20' "${ask[@]}" -c 20
 refused 1 'cannot open /nonexistent/text' inspect -f /nonexistent/text

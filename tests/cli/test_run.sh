@@ -105,9 +105,9 @@ run 0 "${ask[@]}" --policy h2o --keep 48 --json -n 1
 json 'd["answers"][0]["compression"]["merged"] == 0 and d["settings"]["merge"] is None'
 
 # Weights are for the model's three query heads per KV head.
-run 0 "${ask[@]}" --group 0.5,0.3,0.2 --json -n 1
+run 0 "${ask[@]}" --policy h2o --group 0.5,0.3,0.2 --json -n 1
 json 'd["settings"]["group_weights"] == [0.5, 0.3, 0.2]'
-refused 2 'number of query heads .*group weights' "${ask[@]}" --group 0.5,0.5
+refused 2 'number of query heads .*group weights' "${ask[@]}" --policy h2o --group 0.5,0.5
 
 # The same seed gives the same sample, another one a different sample.
 run 0 "${ask[@]}" --policy min-h --keep 30% --json
