@@ -79,11 +79,6 @@ struct wn_span {
 
 struct wn_attention;
 
-/* Turns n_rows scaled queries q float [n_rows][dim] and their log denominators into those of squared
- * probabilities: exp(2 s - 2 lse). Their softcap is twice as large; a log-weight, which is added
- * once, is missing once. */
-void wn_square_rows(float *q, int n_rows, int dim, float *lse);
-
 wn_status wn_attention_create(const struct wn_layer_geometry *geometry, int n_layers, int n_batch,
                               int max_spans, int n_threads, const struct wn_layer_rope *ropes,
                               const struct wn_kernels *kernels, struct wn_attention **out);

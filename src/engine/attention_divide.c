@@ -68,7 +68,7 @@ static int n_observed_sums(const struct wn_span *span, int n_group) {
 
 /* Adds the items of one block of query rows. */
 static bool add_block(struct wn_attention *attention, int layer, int span_idx, int head, int block,
-                      int token0, int n_tokens, bool divide, struct needed *needed) {
+                      int token0, int n_tokens, bool divide, bool keeps, struct needed *needed) {
     struct layer_work *work = &attention->work[layer];
     const struct wn_span *span = &attention->spans[span_idx];
     const struct wn_layer_geometry *geometry = &attention->geometry[layer];
@@ -97,7 +97,7 @@ static bool add_block(struct wn_attention *attention, int layer, int span_idx, i
         if (n_parts > 1)
             needed->partials += part_floats(geometry, n_tokens);
     }
-    if (span_observes(span) && !divide)
+    if (keeps)
         need_kept(needed, geometry, n_tokens, n_observed(span, layer, head));
     atomic_init(&work->parts_left[work->n_groups], n_parts);
     work->n_groups++;
@@ -186,6 +186,14 @@ static int64_t most_observed(const struct wn_attention *attention, int layer,
     return most;
 }
 
+/* Bytes of the columns of a span's blocks, of all heads. */
+static double columns_bytes(const struct wn_layer_geometry *geometry, int n_rows, int n_sums,
+                            int64_t n_kept) {
+    const int64_t n_blocks = div_up(n_rows, block_tokens(geometry, n_kept));
+    return (double)geometry->n_kv_heads * (double)n_blocks * (double)n_sums * (double)n_kept *
+           sizeof(float);
+}
+
 /* Later blocks of a causal prompt see more entries, so they come first and the tail of the step
  * is short. */
 static bool divide_span(struct wn_attention *attention, int layer, int span_idx, bool divide,
@@ -193,22 +201,25 @@ static bool divide_span(struct wn_attention *attention, int layer, int span_idx,
     struct layer_work *work = &attention->work[layer];
     const struct wn_layer_geometry *geometry = &attention->geometry[layer];
     const struct wn_span *span = &attention->spans[span_idx];
-    const bool keeps = span_observes(span) && !divide;
-    const int block = block_tokens(geometry, keeps ? most_observed(attention, layer, span) : 0);
+    const int n_sums = n_observed_sums(span, group_size(geometry));
+    const int64_t most = span_observes(span) ? most_observed(attention, layer, span) : 0;
+    const bool keeps = span_observes(span) && !divide &&
+                       columns_bytes(geometry, span->n_rows, n_sums, most) <= COLUMNS_BYTES;
+    const int block = block_tokens(geometry, keeps ? most : 0);
     const int n_blocks = (int)div_up(span->n_rows, block);
     for (int b = n_blocks - 1; b >= 0; b--) {
         const int token0 = b * block;
         const int n_tokens = span->n_rows - token0 < block ? span->n_rows - token0 : block;
         for (int head = 0; head < geometry->n_kv_heads; head++)
-            if (!add_block(attention, layer, span_idx, head, b, token0, n_tokens, divide, needed))
+            if (!add_block(attention, layer, span_idx, head, b, token0, n_tokens, divide, keeps,
+                           needed))
                 return false;
     }
     for (int head = 0; head < geometry->n_kv_heads; head++) {
         const int i = span_idx * geometry->n_kv_heads + head;
         atomic_init(&work->blocks_left[i], n_blocks);
         work->observed[i] =
-            keeps ? make_columns(needed, n_blocks, n_observed_sums(span, group_size(geometry)),
-                                 n_observed(span, layer, head))
+            keeps ? make_columns(needed, n_blocks, n_sums, n_observed(span, layer, head))
                   : (struct columns){0};
     }
     return true;
@@ -243,31 +254,39 @@ static bool make_room(void **buffer, size_t *capacity, size_t needed, size_t ele
     if (needed <= *capacity)
         return true;
     const size_t wanted = needed + needed / 8;
-    void *larger = alloc_aligned(wanted * element_bytes);
-    if (larger == NULL)
-        return false;
     free(*buffer);
-    *buffer = larger;
-    *capacity = wanted;
-    return true;
+    *buffer = alloc_aligned(wanted * element_bytes);
+    *capacity = *buffer != NULL ? wanted : 0;
+    return *buffer != NULL;
+}
+
+static void free_kept(struct wn_attention *attention) {
+    for (int t = 0; t < attention->n_threads; t++) {
+        free(attention->thread[t].kept.p);
+        free(attention->thread[t].kept.m);
+        attention->thread[t].kept.p = NULL;
+        attention->thread[t].kept.m = NULL;
+    }
+    attention->kept_rows_capacity = attention->kept_m_capacity = 0;
 }
 
 /* What each thread keeps of a block. */
 static bool make_room_to_keep(struct wn_attention *attention, const struct needed *needed) {
-    const size_t rows = attention->kept_rows_capacity, m = attention->kept_m_capacity;
+    if (needed->kept_rows <= attention->kept_rows_capacity &&
+        needed->kept_m <= attention->kept_m_capacity)
+        return true;
+    free_kept(attention);
     for (int t = 0; t < attention->n_threads; t++) {
         struct wn_kept *kept = &attention->thread[t].kept;
-        attention->kept_rows_capacity = rows;
-        attention->kept_m_capacity = m;
-        if (!make_room((void **)&kept->p, &attention->kept_rows_capacity, needed->kept_rows,
+        size_t n_rows = 0, n_m = 0;
+        if (!make_room((void **)&kept->p, &n_rows, needed->kept_rows,
                        WN_PAGE_LEN * sizeof *kept->p) ||
-            !make_room((void **)&kept->m, &attention->kept_m_capacity, needed->kept_m,
-                       sizeof *kept->m)) {
-            /* Threads before this one have more room than is remembered. */
-            attention->kept_rows_capacity = rows;
-            attention->kept_m_capacity = m;
+            !make_room((void **)&kept->m, &n_m, needed->kept_m, sizeof *kept->m)) {
+            free_kept(attention);
             return false;
         }
+        attention->kept_rows_capacity = n_rows;
+        attention->kept_m_capacity = n_m;
     }
     return true;
 }
@@ -280,15 +299,10 @@ int64_t wn_attention_observe_bytes(const struct wn_attention *attention) {
 }
 
 void wn_attention_trim(struct wn_attention *attention) {
-    for (int t = 0; t < attention->n_threads; t++) {
-        free(attention->thread[t].kept.p);
-        free(attention->thread[t].kept.m);
-        attention->thread[t].kept.p = NULL;
-        attention->thread[t].kept.m = NULL;
-    }
+    free_kept(attention);
     free(attention->columns);
     attention->columns = NULL;
-    attention->columns_capacity = attention->kept_rows_capacity = attention->kept_m_capacity = 0;
+    attention->columns_capacity = 0;
 }
 
 wn_status wn_attention_prepare(struct wn_attention *attention, const struct wn_span *spans,

@@ -162,7 +162,10 @@ static void observe_columns(const struct wn_attention *attention, int layer,
 
 /* ---- observing without columns: few rows, whose scores are computed again ---- */
 
-void wn_square_rows(float *q, int n_rows, int dim, float *lse) {
+/* Turns scaled queries q float [n_rows][dim] and their log denominators into those of squared
+ * probabilities: exp(2 s - 2 lse). Their softcap is twice as large; a log-weight, which is added
+ * once, is missing once. */
+static void square_rows(float *q, int n_rows, int dim, float *lse) {
     for (int r = 0; r < n_rows; r++)
         lse[r] *= 2.0f;
     for (size_t i = 0; i < (size_t)n_rows * (size_t)dim; i++)
@@ -200,7 +203,7 @@ static void rehearse_rows(const struct wn_attention *attention, int layer,
         wn_attention_pack_rows(attention, layer, node, item, span->n_silent, n_tokens, scratch);
     copy_lse(attention, item, rows.n_group, span->n_silent, n_tokens, scratch);
     weigh_heads(&span->observers[0], layer, item->head, rows.n_group, n_tokens, 0, scratch);
-    wn_square_rows(scratch->q, rows.n_rows, attention->geometry[layer].k_dim, scratch->m);
+    square_rows(scratch->q, rows.n_rows, attention->geometry[layer].k_dim, scratch->m);
     rows.row_end = NULL;
     rows.softcap *= 2.0f;
     rows.n_group = 1;

@@ -22,6 +22,8 @@ enum {
     /* A thread's probabilities of one block: blocks of long texts have fewer rows for it. */
     KEPT_BYTES = 8 << 20,
     FEWEST_BLOCK_TOKENS = 4,
+    /* Of all blocks of a span that is observed. With more, scores are computed again instead. */
+    COLUMNS_BYTES = 64 << 20,
     /* Entries of one observing item. */
     OBSERVE_ENTRIES = 4 * WN_PAGE_LEN,
     ALIGN_FLOATS = 16,

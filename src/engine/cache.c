@@ -7,6 +7,14 @@
 #include "core/cache_file.h"
 #include "engine/engine.h"
 
+/* The text's ids are not needed to go on, but must be of the vocabulary. */
+static bool tokens_are_known(const struct wn_engine *engine, const int32_t *tokens, int64_t n) {
+    for (int64_t i = 0; i < n; i++)
+        if (tokens[i] < 0 || tokens[i] >= engine->model->n_vocab)
+            return false;
+    return true;
+}
+
 /* ---- saving ---- */
 
 wn_status wn_session_save(const struct wn_session *session, const char *path,
@@ -18,6 +26,10 @@ wn_status wn_session_save(const struct wn_session *session, const char *path,
         (options->n_tokens > 0 && options->tokens == NULL))
         return wn_error_set(err, WN_E_ARG, "%lld token ids are not those of a text of %lld tokens",
                             (long long)options->n_tokens, (long long)session->n_tokens);
+    const struct wn_engine *engine = session->engine;
+    if (!tokens_are_known(engine, options->tokens, options->n_tokens))
+        return wn_error_set(err, WN_E_ARG, "a token id is outside the vocabulary of %d",
+                            engine->model->n_vocab);
     struct wn_cache_contents contents = {
         .n_tokens = session->n_tokens,
         .tokens = options->tokens,
@@ -25,8 +37,7 @@ wn_status wn_session_save(const struct wn_session *session, const char *path,
         .meta = options->meta,
         .n_meta_bytes = options->meta != NULL ? strlen(options->meta) : 0,
     };
-    const wn_status status =
-        wn_model_fingerprint(session->engine->model->path, &contents.fingerprint, err);
+    const wn_status status = wn_model_fingerprint(engine->model->path, &contents.fingerprint, err);
     return status == WN_OK ? wn_cache_file_write(path, session->store, &contents, err) : status;
 }
 
@@ -48,15 +59,6 @@ static bool shapes_are_equal(const struct wn_engine *engine, const struct wn_cac
     return equal;
 }
 
-/* The text's ids are not needed to go on, but must be of this vocabulary. */
-static bool tokens_are_known(const struct wn_engine *engine,
-                             const struct wn_cache_contents *contents) {
-    for (int64_t i = 0; i < contents->n_token_ids; i++)
-        if (contents->tokens[i] >= engine->model->n_vocab)
-            return false;
-    return true;
-}
-
 static wn_status check_suits(const struct wn_engine *engine, const char *path,
                              const struct wn_cache_file *file, struct wn_error *err) {
     const struct wn_cache_contents *contents = wn_cache_file_contents(file);
@@ -70,7 +72,10 @@ static wn_status check_suits(const struct wn_engine *engine, const char *path,
                             "that of %.200s is %016llx)",
                             path, (unsigned long long)contents->fingerprint, engine->model->path,
                             (unsigned long long)fingerprint);
-    if (!shapes_are_equal(engine, file) || !tokens_are_known(engine, contents))
+    if (!tokens_are_known(engine, contents->tokens, contents->n_token_ids))
+        return wn_error_set(err, WN_E_FORMAT, "%.200s holds a token outside the vocabulary of %d",
+                            path, engine->model->n_vocab);
+    if (!shapes_are_equal(engine, file))
         return wn_error_set(err, WN_E_FORMAT, "%.200s does not have the layers of its model", path);
     if (contents->n_tokens > engine->n_ctx)
         return wn_error_set(err, WN_E_CONTEXT,

@@ -59,12 +59,15 @@ wn_status wn_session_sample_queries(struct wn_session *session, const struct wn_
     const int64_t n_most = wn_policy_rehearses(policy) ? WN_REFERENCE_BESIDE : WN_REFERENCE_QUERIES;
     struct wn_engine *engine = session->engine;
     struct wn_sampled_queries *sampled = &session->sampled;
-    if (sampled->n > 0 && sampled->n_total == n_total && sampled->n_most >= n_most)
+    /* Those of a short text are all kept. */
+    const bool enough = sampled->n_most >= n_most || sampled->n < sampled->n_most;
+    if (sampled->n > 0 && sampled->n_total == n_total && enough)
         return WN_OK;
     if (session->n_tokens > 0)
         return wn_error_set(err, WN_E_STATE,
-                            "a fit needs queries of the whole text: it must be announced, with the "
-                            "text's length, before the first token");
+                            "a fit needs %d queries of the whole text: it must be announced, with "
+                            "the text's length, before the first token",
+                            (int)n_most);
     const wn_status status = wn_engine_foresee_check(engine, err);
     if (status != WN_OK)
         return status;

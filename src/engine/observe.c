@@ -122,6 +122,15 @@ static wn_status weigh_heads(const struct wn_engine *engine, float *const *gain,
     return WN_OK;
 }
 
+static wn_status copy_weights(const struct wn_engine *engine, float *const *weight,
+                              struct wn_observer *copy) {
+    copy->head_weight = wn_engine_make_gains(engine);
+    for (int i = 0; copy->head_weight != NULL && i < engine->n_layers; i++)
+        memcpy(copy->head_weight[i], weight[i],
+               (size_t)engine->geometry[i].n_heads * sizeof **weight);
+    return copy->head_weight != NULL ? WN_OK : WN_E_MEMORY;
+}
+
 wn_status wn_session_add_observer(struct wn_session *session, const struct wn_observer *observer,
                                   struct wn_error *err) {
     if (session->n_observers == WN_MAX_OBSERVERS)
@@ -133,7 +142,11 @@ wn_status wn_session_add_observer(struct wn_session *session, const struct wn_ob
         return status;
     struct wn_observer *added = &session->observers[session->n_observers];
     *added = *observer;
-    if (squares)
+    /* What is rehearsed counts as what was foreseen, whatever calibration came in between. */
+    const struct wn_observer *ahead = wn_session_find_observer(session, WN_OBSERVER_FORESEEN);
+    if (squares && ahead != NULL)
+        status = copy_weights(engine, ahead->head_weight, added);
+    else if (squares)
         status = weigh_heads(engine, engine->gain, added);
     if (status == WN_OK && added->n_entries > 0)
         status = widen_observer(session, added, wn_sums_capacity(added->n_entries));
@@ -364,15 +377,6 @@ void wn_session_lose_observation(struct wn_session *session) {
         return;
     wn_session_drop_observation(session);
     session->observation_lost = true;
-}
-
-static wn_status copy_weights(const struct wn_engine *engine, float *const *weight,
-                              struct wn_observer *copy) {
-    copy->head_weight = wn_engine_make_gains(engine);
-    for (int i = 0; copy->head_weight != NULL && i < engine->n_layers; i++)
-        memcpy(copy->head_weight[i], weight[i],
-               (size_t)engine->geometry[i].n_heads * sizeof **weight);
-    return copy->head_weight != NULL ? WN_OK : WN_E_MEMORY;
 }
 
 wn_status wn_session_copy_observation(struct wn_session *to, const struct wn_session *from) {

@@ -132,7 +132,7 @@ wn_status wn_sampled_copy(const struct wn_layer_geometry *geometry, int n_layers
     if (from->n == 0)
         return WN_OK;
     const wn_status status =
-        wn_sampled_make(geometry, n_layers, from->n_total, from->n, from->lse != NULL, out);
+        wn_sampled_make(geometry, n_layers, from->n_total, from->n_most, from->lse != NULL, out);
     for (int i = 0; status == WN_OK && i < n_layers; i++) {
         memcpy(out->q[i], from->q[i], layer_bytes(&geometry[i], from));
         if (from->lse != NULL)

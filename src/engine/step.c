@@ -111,10 +111,12 @@ wn_status wn_engine_step(struct wn_engine *engine, const struct wn_step_part *pa
                          bool want_last_logits, struct wn_error *err) {
     struct wn_span spans[WN_MAX_SPANS] = {0};
     wn_status status = prepare_sessions(parts, n_parts, spans);
-    if (status == WN_OK)
-        status = wn_attention_prepare(engine->attention, spans, n_parts);
     if (status != WN_OK)
         return wn_error_set(err, status, "no memory for the keys and values of %lld more tokens",
+                            (long long)parts[0].n_tokens);
+    status = wn_attention_prepare(engine->attention, spans, n_parts);
+    if (status != WN_OK)
+        return wn_error_set(err, status, "no memory for the attention of %lld more tokens",
                             (long long)parts[0].n_tokens);
     fill_batch(&engine->batch, parts, n_parts, want_last_logits);
     status = decode(engine, err);

@@ -59,8 +59,8 @@ struct wn_rows {
  * Probabilities of an attention call, kept page by page so that they can be summed once the rows'
  * denominators are known: of row r in the i-th page from first_page
  *     p[(i n_rows + r) WN_PAGE_LEN + e] = 2^15 exp(s_re - m[i m_stride + r]), as half,
- * m the row's largest score up to that page; -inf: the row saw nothing of the page, and its p are
- * undefined. Below 2^-30 of the largest a probability loses precision, and below 2^-40 all of it.
+ * m a score that none of the row's so far exceeds; -inf: the row saw nothing of the page, and its p
+ * are undefined. Below 2^-29 of exp(m) a probability loses precision, and below 2^-40 all of it.
  */
 struct wn_kept {
     int64_t first_page, n_pages; /* pages outside are not kept */
@@ -118,7 +118,7 @@ struct wn_kernels {
      * Adds to the sums of entries [first, last) the kept probabilities, or their squares:
      *     sum[g][i] += sum_{rows r of head g} w[r] (exp(s_{r,i} - lse[r]))^(squared ? 2 : 1),
      * the rows as in wn_rows with n_group heads. Pages that were not kept add nothing. Relative
-     * error of a term 2^-11 and those of m and lse.
+     * error of a term 2^-11, of a squared one 2^-10, and those of m and lse.
      */
     void (*sum_kept)(const struct wn_kept *kept, int64_t first, int64_t last, int n_group,
                      bool squared, const struct wn_observe_out *out);

@@ -155,7 +155,7 @@ static void observe(const struct wn_kv *kv, int64_t first, int64_t last, const s
 /* ---- kept probabilities ---- */
 
 /* What a kept p of each row counts for, its square if so wanted, in the i-th page: 0 for rows that
- * add nothing. */
+ * add nothing, NaN for those of which nothing is known. */
 static void kept_factors(const struct wn_kept *kept, int64_t i, bool squared,
                          const struct wn_observe_out *out) {
     const float *m = kept->m + (size_t)i * (size_t)kept->m_stride;
@@ -169,7 +169,7 @@ static void kept_factors(const struct wn_kept *kept, int64_t i, bool squared,
         vf_store(factor + r, squared ? vf_mul(f, f) : f);
     }
     for (int r = 0; r < kept->n_rows; r++) {
-        factor[r] = factor[r] > 0 ? factor[r] * out->weight[r] : 0;
+        factor[r] = factor[r] == 0 ? 0 : factor[r] * out->weight[r];
     }
 }
 

@@ -173,7 +173,9 @@ static void what_does_not_suit_is_refused(void **state) {
     contents.tokens = &unknown;
     contents.n_token_ids = 1;
     assert_int_equal(wn_cache_file_write(path, session->store, &contents, NULL), WN_OK);
-    assert_refused(fixture->engine, WN_E_FORMAT, "does not have the layers of its model");
+    assert_refused(fixture->engine, WN_E_FORMAT, "outside the vocabulary");
+    const struct wn_save_options foreign = {.tokens = &unknown, .n_tokens = 1};
+    assert_int_equal(wn_session_save(session, path, &foreign, NULL), WN_E_ARG);
 
     struct wn_layer_shape shape = fixture->engine->shapes[0];
     struct wn_store *store = NULL;

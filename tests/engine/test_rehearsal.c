@@ -274,6 +274,29 @@ static void rehearsed_rows_are_the_rehearsal_s(void **state) {
     wn_session_free(session);
 }
 
+/* All queries of a short text are kept, whoever asked; longer ones keep what was announced. */
+static void announcing_again_asks_for_no_more_than_there_is(void **state) {
+    const struct fixture *fixture = *state;
+    const struct wn_policy policy = rehearsal(0.5, WN_FIT_BOTH);
+    struct wn_policy other;
+    wn_policy_default(&other, WN_SCORE_FORESIGHT);
+    for (int length = 60; length <= 300; length += 240) {
+        struct wn_session *session = NULL, *fork = NULL;
+        struct wn_error err = {0};
+        assert_int_equal(wn_session_create(fixture->engine, &session, NULL), WN_OK);
+        assert_int_equal(wn_session_observe(session, &policy, length, NULL), WN_OK);
+        fixture_feed(session, fixture->text.id, 40);
+        assert_int_equal(wn_session_fork(session, &fork, NULL), WN_OK);
+        assert_int_equal(wn_session_observe(session, &policy, length, NULL), WN_OK);
+        assert_int_equal(wn_session_observe(fork, &policy, length, NULL), WN_OK);
+        assert_int_equal(wn_session_observe(fork, &other, length, &err),
+                         length == 60 ? WN_OK : WN_E_STATE);
+        assert_true(length == 60 || strstr(err.message, "a fit needs 160 queries") != NULL);
+        wn_session_free(session);
+        wn_session_free(fork);
+    }
+}
+
 /* Queries placed inside a text that became longer than announced say nothing. */
 static void longer_texts_than_announced_are_refused(void **state) {
     const struct fixture *fixture = *state;
@@ -421,6 +444,7 @@ int main(void) {
         cmocka_unit_test(rehearsal_stays_closer_than_equal_budgets),
         cmocka_unit_test(what_follows_a_rehearsal_is_observed),
         cmocka_unit_test(rehearsed_rows_are_the_rehearsal_s),
+        cmocka_unit_test(announcing_again_asks_for_no_more_than_there_is),
         cmocka_unit_test(longer_texts_than_announced_are_refused),
         cmocka_unit_test(hard_cases),
         cmocka_unit_test(the_context_may_be_short),

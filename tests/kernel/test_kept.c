@@ -194,10 +194,55 @@ static void test_random_cases(void **state) {
     }
 }
 
+/* What is not a number is not taken for nothing, by any variant. */
+static void test_nan_stays(void **state) {
+    (void)state;
+    const struct wn_kernels *tables[MAX_VARIANTS];
+    const int n_tables = kernel_variants(tables);
+    for (int t = 0; t < n_tables; t++) {
+        for (int n_rows = 2; n_rows <= 24; n_rows += 22) {
+            const struct kernel_case c = {.k_dim = 8,
+                                          .v_dim = 8,
+                                          .n_rows = n_rows,
+                                          .n_group = 2,
+                                          .n_entries = 70,
+                                          .last = 70,
+                                          .seed = 3};
+            struct kernel_data *d = kernel_data_create(&c);
+            const int stride = wn_kept_stride(n_rows);
+            struct guarded p = guarded_alloc(2 * (size_t)n_rows * WN_PAGE_LEN * 2, 64);
+            struct guarded m = guarded_alloc(2 * (size_t)stride * sizeof(float), 64);
+            struct guarded factor = guarded_alloc((size_t)stride * sizeof(float), 64);
+            struct guarded scratch = kernel_scratch(tables[t], d);
+            struct wn_kept kept = {0, 2, n_rows, stride, p.data, m.data, factor.data};
+            float row_m[24], row_l[24], lse[24], weight[24], sum[2 * 70] = {0};
+            struct wn_partial out = {.m = row_m, .l = row_l, .kept = &kept};
+            ((uint16_t *)d->page[0].data)[5 * d->layout.k_dim] = 0x7e00; /* a NaN key */
+            tables[t]->attend(&d->kv, 0, 70, &d->rows, &out, scratch.data);
+            for (int r = 0; r < n_rows; r++) {
+                lse[r] = NAN;
+                weight[r] = r < n_rows / 2 ? 1.0f : 0.0f;
+            }
+            const struct wn_observe_out sums = {lse, weight, sum, 70, 0};
+            tables[t]->sum_kept(&kept, 0, 70, 2, true, &sums);
+            for (int i = 0; i < 70; i++) {
+                assert_true(isnan(sum[i]));
+                assert_true(sum[70 + i] == 0.0f); /* rows without weight say nothing */
+            }
+            guarded_free(&scratch);
+            guarded_free(&factor);
+            guarded_free(&m);
+            guarded_free(&p);
+            kernel_data_free(d);
+        }
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_groups_and_row_counts),
         cmocka_unit_test(test_random_cases),
+        cmocka_unit_test(test_nan_stays),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
