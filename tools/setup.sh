@@ -5,8 +5,8 @@
 # and needs no network. An interrupted run goes on from the last finished step.
 #
 #   setup.sh tools GROUP...   install the build tools that are missing; groups:
-#                             core (C compiler, cmake, xxhash), engine (C++, jansson, pip for
-#                             downloads),
+#                             core (C compiler, cmake, xxhash), engine (C++, jansson, libedit, pip
+#                             for downloads),
 #                             demo (python3), check (test libraries, python3), fuzz (clang),
 #                             lint (clang-format, shellcheck)
 #   setup.sh llama            fetch llama.cpp's source into deps/llama.cpp
@@ -95,6 +95,7 @@ find_missing() {
             need_command "${cxx%% *}" g++
             need_command pkg-config pkg-config
             need_library jansson libjansson-dev
+            need_library libedit libedit-dev
             if [[ -z ${WINNOW_MODEL:-} && ! -f $model_file ]] && ! find_python_with zipfile; then
                 missing+=(python3)
             fi

@@ -45,6 +45,20 @@ static void *field_of(const struct wn_flag_table *table, int row, void *options)
     return (char *)options + part->offset + part->flags[idx].offset;
 }
 
+const char *wn_args_name(const struct wn_flag_table *table, int row) {
+    return flag_of(table, row)->name;
+}
+
+/* The row's default, or the subcommand's own. */
+static const char *preset_of(const struct wn_flag_table *table, const struct wn_flag *flag) {
+    for (int i = 0; i < table->n_presets; i++) {
+        if (strcmp(table->presets[i].name, flag->name) == 0) {
+            return table->presets[i].preset;
+        }
+    }
+    return flag->preset;
+}
+
 /* ---- values ---- */
 
 static bool parse_integer(const char *text, int64_t *value) {
@@ -267,8 +281,9 @@ static wn_status set_defaults(const struct wn_flag_table *table, void *options,
     const int n_rows = wn_args_count(table);
     for (int i = 0; i < n_rows; i++) {
         const struct wn_flag *flag = flag_of(table, i);
-        if (flag->preset != NULL) {
-            wn_status status = set_value(flag, flag->preset, field_of(table, i, options), err);
+        const char *preset = preset_of(table, flag);
+        if (preset != NULL) {
+            wn_status status = set_value(flag, preset, field_of(table, i, options), err);
             if (status != WN_OK) {
                 return status;
             }
@@ -307,6 +322,39 @@ static wn_status take_value(const struct wn_flag_table *table, const struct wn_f
     return WN_OK;
 }
 
+/* A word that is no flag, where the table has a place for one. */
+static wn_status set_positional(const struct wn_flag_table *table, const char *word, void *options,
+                                struct wn_error *err) {
+    const struct wn_positional *positional = table->positional;
+    const char **field = (const char **)((char *)options + positional->offset);
+    if (word[0] == '\0') {
+        return wn_error_set(err, WN_E_ARG, "%s is empty (%s got no name; give one)",
+                            positional->value, table->command);
+    }
+    if (*field != NULL) {
+        return wn_error_set(err, WN_E_ARG,
+                            "unexpected word '" SHOWN "' (%s takes one %s and has '" SHOWN
+                            "'; quote a value with spaces)",
+                            word, table->command, positional->value, *field);
+    }
+    *field = word;
+    return WN_OK;
+}
+
+static wn_status check_positional(const struct wn_flag_table *table, const void *options,
+                                  const struct wn_flags_given *given, struct wn_error *err) {
+    const struct wn_positional *positional = table->positional;
+    const int help = wn_args_find(table, "help");
+    if (positional == NULL || !positional->required || (help >= 0 && given->row[help])) {
+        return WN_OK;
+    }
+    const char *const *field = (const char *const *)((const char *)options + positional->offset);
+    return *field != NULL
+               ? WN_OK
+               : wn_error_set(err, WN_E_ARG, "no %s given (%s needs one; write winnow %s %s)",
+                              positional->value, table->command, table->command, positional->value);
+}
+
 wn_status wn_args_parse(const struct wn_flag_table *table, int argc, char **argv, void *options,
                         struct wn_flags_given *given, struct wn_error *err) {
     wn_status status = set_defaults(table, options, err);
@@ -317,6 +365,10 @@ wn_status wn_args_parse(const struct wn_flag_table *table, int argc, char **argv
         const char *equals = strncmp(word, "--", 2) == 0 ? strchr(word, '=') : NULL;
         size_t n_word = equals != NULL ? (size_t)(equals - word) : strlen(word);
         int row = match_flag(table, word, n_word);
+        if (row < 0 && table->positional != NULL && word[0] != '-') {
+            status = set_positional(table, word, options, err);
+            continue;
+        }
         if (row < 0) {
             return refuse_word(table, word, n_word, err);
         }
@@ -332,7 +384,7 @@ wn_status wn_args_parse(const struct wn_flag_table *table, int argc, char **argv
             given->row[row] = true;
         }
     }
-    return status;
+    return status == WN_OK ? check_positional(table, options, given, err) : status;
 }
 
 /* ---- help ---- */
@@ -361,7 +413,7 @@ void wn_print_wrapped(FILE *out, const char *text, int indent, int at) {
     fputc('\n', out);
 }
 
-static void print_flag(const struct wn_flag *flag, FILE *out) {
+static void print_flag(const struct wn_flag *flag, const char *preset, FILE *out) {
     char left[64];
     int n_left = snprintf(
         left, sizeof left, "  %s%s%s --%s%s%s", flag->short_name != NULL ? "-" : "",
@@ -379,7 +431,6 @@ static void print_flag(const struct wn_flag *flag, FILE *out) {
         list_choices(flag, facts, sizeof facts);
     }
     char text[1536];
-    const char *preset = flag->preset;
     bool described = facts[0] != '\0';
     snprintf(text, sizeof text, "%s%s%s%s%s%s%s", flag->help,
              described || preset != NULL ? " (" : "", facts,
@@ -416,6 +467,6 @@ void wn_args_print_help(const struct wn_flag_table *table, FILE *out) {
             section = flag->section;
             fprintf(out, "\n%s\n", section);
         }
-        print_flag(flag, out);
+        print_flag(flag, preset_of(table, flag), out);
     }
 }

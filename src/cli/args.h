@@ -7,7 +7,9 @@
  * flags. Rows are counted through all parts.
  *
  * `--flag value` and `--flag=value` are the same. A flag given twice counts once, with the later
- * value, except lists; one whose earlier value would be missed is refused (`once`). Every refusal is one sentence of the form "what (why; what to do)".
+ * value, except lists; one whose earlier value would be missed is refused (`once`). Words that are
+ * neither flags nor their values are refused, but for one where the table names a positional. Every
+ * refusal is one sentence of the form "what (why; what to do)".
  */
 #ifndef WN_CLI_ARGS_H
 #define WN_CLI_ARGS_H
@@ -67,6 +69,18 @@ struct wn_flag_part {
 #define WN_FLAG_PART(rows, options, member) \
     { (rows), sizeof(rows) / sizeof(rows)[0], offsetof(options, member) }
 
+/* A word that belongs to no flag, anywhere on the line. */
+struct wn_positional {
+    const char *value; /* what stands for it in messages and in the usage, "FILE" */
+    size_t offset;     /* of a const char * in the subcommand's options; NULL: not given */
+    bool required;     /* but not beside --help */
+};
+
+/* A default in place of the one that a shared row has. */
+struct wn_flag_preset {
+    const char *name, *preset;
+};
+
 enum { WN_FLAGS_MAX = 64 };
 
 struct wn_flag_table {
@@ -75,6 +89,9 @@ struct wn_flag_table {
     const char *about;   /* paragraphs; a line that begins with a space is printed as it is */
     const struct wn_flag_part *parts;
     int n_parts;
+    const struct wn_positional *positional; /* NULL: none */
+    const struct wn_flag_preset *presets;   /* [n_presets] */
+    int n_presets;
 };
 
 /* Flags on the line, by row. */
@@ -92,6 +109,8 @@ wn_status wn_args_parse(const struct wn_flag_table *table, int argc, char **argv
 
 /* Rows of all parts, at most WN_FLAGS_MAX. */
 int wn_args_count(const struct wn_flag_table *table);
+/* Long name of a row's flag. */
+const char *wn_args_name(const struct wn_flag_table *table, int row);
 /* Row of a flag by its long name; -1 when there is none. */
 int wn_args_find(const struct wn_flag_table *table, const char *name);
 /* Whether the flag, which the table has, was on the line. */

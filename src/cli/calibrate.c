@@ -9,6 +9,7 @@
 #include "cli/utf8.h"
 #include "core/clock.h"
 #include "eval/calibration.h"
+#include "eval/output_path.h"
 #include "eval/text_file.h"
 
 #include <errno.h>
@@ -55,7 +56,7 @@ static wn_status choose_path(struct job *job, struct wn_error *err) {
     if (n < 0 || (size_t)n >= sizeof job->path) {
         return wn_error_set(err, WN_E_ARG, "the output's name is too long (%d bytes)", n);
     }
-    return wn_calibration_can_write(job->path, err);
+    return wn_output_check(job->path, err);
 }
 
 static wn_status read_text(const struct job *job, const char *path, struct wn_tokens *out,
@@ -249,8 +250,7 @@ int wn_cmd_calibrate(int argc, char **argv) {
     if (status == WN_E_ABORTED) {
         print_stopped(&job);
     } else if (status != WN_OK) {
-        fprintf(stderr, "winnow: %s\n",
-                err.message[0] != '\0' ? err.message : wn_status_string(status));
+        wn_print_error(status, &err);
     }
     wn_calibration_free(&job.calibration);
     for (int t = 0; job.text != NULL && t < job.n_texts; t++) {

@@ -10,8 +10,12 @@ enum { WN_EXIT_OK = 0, WN_EXIT_FAILURE = 1, WN_EXIT_USAGE = 2, WN_EXIT_INTERRUPT
 
 /* What a subcommand that has read its flags returns. */
 int wn_exit_status(wn_status status);
+/* Prints what went wrong to standard error. */
+void wn_print_error(wn_status status, const struct wn_error *err);
 
 int wn_cmd_run(int argc, char **argv);
+int wn_cmd_compress(int argc, char **argv);
+int wn_cmd_ask(int argc, char **argv);
 int wn_cmd_inspect(int argc, char **argv);
 int wn_cmd_calibrate(int argc, char **argv);
 int wn_cmd_bench(int argc, char **argv);

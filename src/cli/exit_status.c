@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/commands.h"
 
+#include <stdio.h>
+
 int wn_exit_status(wn_status status) {
     switch (status) {
     case WN_OK:
@@ -13,4 +15,9 @@ int wn_exit_status(wn_status status) {
     default:
         return WN_EXIT_FAILURE;
     }
+}
+
+void wn_print_error(wn_status status, const struct wn_error *err) {
+    fprintf(stderr, "winnow: %s\n",
+            err->message[0] != '\0' ? err->message : wn_status_string(status));
 }

@@ -85,6 +85,13 @@ static void print_text(const struct wn_inspect *inspect, FILE *out) {
             wn_format_seconds(inspection->seconds, &all));
 }
 
+static wn_status flush(struct wn_error *err) {
+    if (fflush(stdout) != 0 || ferror(stdout)) {
+        return wn_error_set(err, WN_E_IO, "cannot write to standard output (%s)", strerror(errno));
+    }
+    return WN_OK;
+}
+
 static wn_status print(const struct wn_inspect *inspect, struct wn_error *err) {
     if (inspect->options->json) {
         wn_status status = wn_inspect_print_json(inspect, stdout, err);
@@ -94,10 +101,7 @@ static wn_status print(const struct wn_inspect *inspect, struct wn_error *err) {
     } else {
         print_text(inspect, stdout);
     }
-    if (fflush(stdout) != 0 || ferror(stdout)) {
-        return wn_error_set(err, WN_E_IO, "cannot write to standard output (%s)", strerror(errno));
-    }
-    return WN_OK;
+    return flush(err);
 }
 
 static void note(const struct wn_inspect *inspect) {
@@ -180,6 +184,18 @@ static wn_status run(struct wn_inspect *inspect, struct wn_error *err) {
     return status;
 }
 
+static int show_cache(const struct wn_inspect_options *options) {
+    struct wn_error err = {0};
+    wn_status status = wn_inspect_cache(options, stdout, &err);
+    if (status == WN_OK) {
+        status = flush(&err);
+    }
+    if (status != WN_OK) {
+        wn_print_error(status, &err);
+    }
+    return wn_exit_status(status);
+}
+
 int wn_cmd_inspect(int argc, char **argv) {
     struct wn_inspect_options options;
     struct wn_error err = {0};
@@ -191,6 +207,9 @@ int wn_cmd_inspect(int argc, char **argv) {
         wn_args_print_help(&wn_inspect_flags, stdout);
         return WN_EXIT_OK;
     }
+    if (options.cache_path != NULL) {
+        return show_cache(&options);
+    }
     if (!options.reading.quiet) {
         wn_inspect_options_warn(&options, stderr);
     }
@@ -200,8 +219,7 @@ int wn_cmd_inspect(int argc, char **argv) {
     if (status == WN_E_ABORTED) {
         wn_reading_print_stopped(&inspect.reading, "", stderr);
     } else if (status != WN_OK) {
-        fprintf(stderr, "winnow: %s\n",
-                err.message[0] != '\0' ? err.message : wn_status_string(status));
+        wn_print_error(status, &err);
     }
     wn_inspection_free(&inspect.inspection);
     wn_session_free(inspect.session);

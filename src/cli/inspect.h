@@ -18,4 +18,8 @@ struct wn_inspect {
 /* Everything as one JSON object. WN_E_MEMORY, WN_E_IO. */
 wn_status wn_inspect_print_json(const struct wn_inspect *inspect, FILE *out, struct wn_error *err);
 
+/* Shows the cache file that the options name. WN_E_IO, WN_E_FORMAT, WN_E_MEMORY. */
+wn_status wn_inspect_cache(const struct wn_inspect_options *options, FILE *out,
+                           struct wn_error *err);
+
 #endif

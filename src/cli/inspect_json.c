@@ -77,9 +77,7 @@ static json_t *head_json(struct wn_json *json, const struct wn_head_report *head
 static json_t *heads_json(struct wn_json *json, const struct wn_inspection *inspection) {
     json_t *array = json_array();
     for (int i = 0; i < inspection->n_heads; i++) {
-        if (json_array_append_new(array, head_json(json, &inspection->head[i])) != 0) {
-            json->failed = true;
-        }
+        wn_json_append(json, array, head_json(json, &inspection->head[i]));
     }
     return array;
 }
@@ -90,7 +88,7 @@ wn_status wn_inspect_print_json(const struct wn_inspect *inspect, FILE *out, str
     wn_json_put_string(&json, root, "winnow", wn_version());
     wn_json_put(&json, root, "model", wn_json_model(&json, &inspect->reading));
     wn_json_put(&json, root, "settings", settings_json(&json, inspect));
-    wn_json_put(&json, root, "document", wn_json_document(&json, &inspect->reading));
+    wn_json_put_documents(&json, root, &inspect->reading.documents);
     wn_json_put(&json, root, "prompt", prompt_json(&json, inspect));
     wn_json_put(&json, root, "totals", totals_json(&json, &inspect->inspection));
     wn_json_put(&json, root, "heads", heads_json(&json, &inspect->inspection));

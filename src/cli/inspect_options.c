@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/inspect_options.h"
 
+#include <string.h>
+
 #define FIELD(name) .offset = offsetof(struct wn_inspect_options, name)
 
 static const struct wn_flag task[] = {
@@ -49,9 +51,12 @@ static const struct wn_flag_part parts[] = {
     WN_FLAG_PART(wn_policy_fine, struct wn_inspect_options, policy_flags),
 };
 
+static const struct wn_positional file = {"FILE", offsetof(struct wn_inspect_options, cache_path),
+                                          false};
+
 const struct wn_flag_table wn_inspect_flags = {
     .command = "inspect",
-    .usage = "-m MODEL [-f DOCUMENT] [-p QUESTION] [flags]",
+    .usage = "-m MODEL [-f TEXT] [-p QUESTION] [flags], or FILE [--json]",
     .about =
         "Shows what a compression would do, head by head: how many entries stay, and how far the "
         "attention of the last queries moves. The text is read exactly; nothing is answered.\n"
@@ -63,16 +68,40 @@ const struct wn_flag_table wn_inspect_flags = {
         "of the attention output, an upper bound on it, and the error relative to the output. "
         "From ess on they are means over the queries.\n"
         "\n"
+        "With a FILE that `winnow compress` stored it shows what is in it instead, and needs no "
+        "model.\n"
+        "\n"
         "  winnow inspect -m model.gguf -f report.txt --keep 10% --merge 0.8\n"
         "  winnow inspect -m model.gguf -f report.txt -p \"Who signed it?\" --budget global\n"
         "  winnow inspect -m model.gguf -f report.txt --budget adaptive --plot kept.svg\n"
         "  winnow inspect -m model.gguf -f report.txt --json | jq .totals\n"
+        "  winnow inspect report.wkv\n"
         "\n"
         "The environment's WINNOW_CPU (auto, avx512, avx2, reference) chooses the attention "
         "kernels.",
     .parts = parts,
     .n_parts = sizeof parts / sizeof parts[0],
+    .positional = &file,
 };
+
+/* A file is shown as it is. */
+static wn_status check_beside_file(const struct wn_inspect_options *options, struct wn_error *err) {
+    static const char *const allowed[] = {"json", "quiet", "help"};
+    for (int row = 0; row < wn_args_count(&wn_inspect_flags); row++) {
+        const char *name = wn_args_name(&wn_inspect_flags, row);
+        bool is_allowed = !options->given.row[row];
+        for (size_t i = 0; i < sizeof allowed / sizeof allowed[0]; i++) {
+            is_allowed = is_allowed || strcmp(name, allowed[i]) == 0;
+        }
+        if (!is_allowed) {
+            return wn_error_set(err, WN_E_ARG,
+                                "--%s does not go with a file (%.120s is shown as it is, beside "
+                                "--json and -q; leave one of them out)",
+                                name, options->cache_path);
+        }
+    }
+    return WN_OK;
+}
 
 static wn_status check_plot(struct wn_inspect_options *options, struct wn_error *err) {
     if (options->plot_path != NULL &&
@@ -91,6 +120,9 @@ wn_status wn_inspect_options_parse(int argc, char **argv, struct wn_inspect_opti
     wn_status status = wn_args_parse(&wn_inspect_flags, argc, argv, options, &options->given, err);
     if (status != WN_OK || options->help) {
         return status;
+    }
+    if (options->cache_path != NULL) {
+        return check_beside_file(options, err);
     }
     status = wn_policy_flags_make(&options->policy_flags, &wn_inspect_flags, &options->given,
                                   &options->policy, err);

@@ -12,7 +12,8 @@
 
 struct wn_inspect_options {
     struct wn_reading_options reading;
-    const char *question; /* NULL: the document is the whole prompt */
+    const char *cache_path; /* NULL: none, and a text is inspected; otherwise nothing else counts */
+    const char *question;   /* NULL: the document is the whole prompt */
     struct wn_policy_flags policy_flags;
     struct wn_policy policy; /* complete and checked */
     bool has_fallback;       /* in its place, where the model does not suit it: */

@@ -11,20 +11,29 @@ static void note_signal(int signal_number) {
     raised = 1;
 }
 
-void wn_interrupt_catch(void) {
-    /* A write that the signal interrupts goes on; a second signal meets the default action. */
-    struct sigaction action = {.sa_handler = note_signal,
-                               .sa_flags = SA_RESTART | (int)SA_RESETHAND};
+static void handle(void (*handler)(int), int flags) {
+    struct sigaction action = {.sa_handler = handler, .sa_flags = flags};
     sigemptyset(&action.sa_mask);
     sigaction(SIGINT, &action, NULL);
 }
 
+void wn_interrupt_catch(void) {
+    /* A write that the signal interrupts goes on; a second signal meets the default action. */
+    handle(note_signal, SA_RESTART | (int)SA_RESETHAND);
+}
+
 void wn_interrupt_release(void) {
-    struct sigaction action = {.sa_handler = SIG_DFL};
-    sigemptyset(&action.sa_mask);
-    sigaction(SIGINT, &action, NULL);
+    handle(SIG_DFL, 0);
+}
+
+void wn_interrupt_ignore(void) {
+    handle(SIG_IGN, 0);
 }
 
 bool wn_interrupt_raised(void) {
     return raised != 0;
+}
+
+void wn_interrupt_forget(void) {
+    raised = 0;
 }

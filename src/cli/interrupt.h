@@ -8,6 +8,10 @@
 void wn_interrupt_catch(void);
 /* Gives SIGINT its default action back. */
 void wn_interrupt_release(void);
+/* SIGINT does nothing, for a step that must not be left halfway. */
+void wn_interrupt_ignore(void);
 bool wn_interrupt_raised(void);
+/* Takes the flag back: what it stopped has ended, and the program goes on. */
+void wn_interrupt_forget(void);
 
 #endif

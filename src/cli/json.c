@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/json.h"
 
+#include "cli/compression.h"
 #include "cli/utf8.h"
 
 #include <math.h>
@@ -15,12 +16,22 @@ void wn_json_put(struct wn_json *json, json_t *object, const char *key, json_t *
     }
 }
 
+void wn_json_append(struct wn_json *json, json_t *array, json_t *value) {
+    if (json_array_append_new(array, value) != 0) {
+        json->failed = true;
+    }
+}
+
 void wn_json_put_integer(struct wn_json *json, json_t *object, const char *key, int64_t value) {
     wn_json_put(json, object, key, json_integer(value));
 }
 
 void wn_json_put_number(struct wn_json *json, json_t *object, const char *key, double value) {
     wn_json_put(json, object, key, isfinite(value) ? json_real(value) : json_null());
+}
+
+void wn_json_put_measured(struct wn_json *json, json_t *object, const char *key, int64_t value) {
+    wn_json_put(json, object, key, value >= 0 ? json_integer(value) : json_null());
 }
 
 void wn_json_put_rate(struct wn_json *json, json_t *object, const char *key, int64_t n,
@@ -63,9 +74,7 @@ static json_t *weights_json(struct wn_json *json, const struct wn_policy *policy
     }
     json_t *array = json_array();
     for (int i = 0; i < policy->n_group_weights; i++) {
-        if (json_array_append_new(array, json_real(policy->group_weight[i])) != 0) {
-            json->failed = true;
-        }
+        wn_json_append(json, array, json_real(policy->group_weight[i]));
     }
     return array;
 }
@@ -127,15 +136,33 @@ json_t *wn_json_model(struct wn_json *json, const struct wn_reading *reading) {
     return object;
 }
 
-json_t *wn_json_document(struct wn_json *json, const struct wn_reading *reading) {
-    if (reading->options->document_path == NULL) {
-        return json_null();
-    }
+static json_t *document_json(struct wn_json *json, const char *path, size_t n_bytes, bool is_text) {
     json_t *object = json_object();
-    wn_json_put_string(json, object, "path", reading->options->document_path);
-    wn_json_put_integer(json, object, "bytes", (int64_t)reading->document.n_bytes);
-    wn_json_put(json, object, "is_text", json_boolean(reading->document_is_text));
+    wn_json_put_string(json, object, "path", path);
+    wn_json_put_integer(json, object, "bytes", (int64_t)n_bytes);
+    wn_json_put(json, object, "is_text", json_boolean(is_text));
     return object;
+}
+
+void wn_json_put_documents(struct wn_json *json, json_t *object,
+                           const struct wn_documents *documents) {
+    if (documents->n == 0) {
+        wn_json_put(json, object, "document", json_null());
+        return;
+    }
+    wn_json_put(json, object, "document",
+                document_json(json, documents->n == 1 ? documents->document[0].path : NULL,
+                              documents->text.n_bytes, documents->is_text));
+    if (documents->n == 1) {
+        return;
+    }
+    json_t *array = json_array();
+    for (int i = 0; i < documents->n; i++) {
+        const struct wn_document *document = &documents->document[i];
+        wn_json_append(json, array,
+                       document_json(json, document->path, document->n_bytes, document->is_text));
+    }
+    wn_json_put(json, object, "documents", array);
 }
 
 json_t *wn_json_prompt(struct wn_json *json, const struct wn_reading *reading) {
@@ -147,6 +174,61 @@ json_t *wn_json_prompt(struct wn_json *json, const struct wn_reading *reading) {
     wn_json_put_integer(json, object, "rehearse_tokens", reading->n_rehearsed);
     wn_json_put_number(json, object, "rehearse_seconds", reading->rehearse_seconds);
     return object;
+}
+
+/* ---- what came of it ---- */
+
+json_t *wn_json_compression(struct wn_json *json, const struct wn_compress_report *report) {
+    const double kept_share = wn_compression_share(report);
+    json_t *object = json_object();
+    wn_json_put_integer(json, object, "prompt_tokens", report->n_tokens);
+    wn_json_put_integer(json, object, "entries_before", report->n_before);
+    wn_json_put_integer(json, object, "entries_after", report->n_after);
+    wn_json_put_integer(json, object, "kept_per_head_min", report->min_kept);
+    wn_json_put_number(json, object, "kept_per_head_mean", report->mean_kept);
+    wn_json_put_integer(json, object, "kept_per_head_max", report->max_kept);
+    wn_json_put_integer(json, object, "protected_per_head", report->n_protected);
+    wn_json_put_number(json, object, "kept_share", kept_share);
+    wn_json_put_number(json, object, "compression_ratio", 1 - kept_share);
+    wn_json_put_integer(json, object, "kv_before_bytes", report->before_bytes);
+    wn_json_put_integer(json, object, "kv_after_bytes", report->after_bytes);
+    wn_json_put_integer(json, object, "merged", report->n_merged);
+    wn_json_put_integer(json, object, "heads_uniform", report->n_fallback);
+    wn_json_put_integer(json, object, "heads_capped", report->n_capped);
+    wn_json_put_number(json, object, "seconds", report->seconds);
+    return object;
+}
+
+void wn_json_put_sampling(struct wn_json *json, json_t *object,
+                          const struct wn_answer_options *options) {
+    wn_json_put_integer(json, object, "predict", options->n_predict);
+    wn_json_put_number(json, object, "temp", options->temperature);
+    wn_json_put_integer(json, object, "top_k", options->top_k);
+    wn_json_put_number(json, object, "top_p", options->top_p);
+    wn_json_put_number(json, object, "min_p", options->min_p);
+}
+
+void wn_json_put_answer(struct wn_json *json, json_t *object, const struct wn_answer *answer) {
+    wn_json_put(json, object, "text",
+                json_stringn(answer->text != NULL ? answer->text : "", answer->n_bytes));
+    wn_json_put_integer(json, object, "tokens", answer->n_tokens);
+    wn_json_put_string(json, object, "stop", wn_answer_stop_name(answer->stop));
+    wn_json_put_integer(json, object, "decoded_tokens", answer->n_decoded);
+    wn_json_put_number(json, object, "decode_seconds", answer->decode_seconds);
+    wn_json_put_rate(json, object, "decode_tokens_per_second", answer->n_decoded,
+                     answer->decode_seconds);
+}
+
+/* ---- output ---- */
+
+wn_status wn_json_text(struct wn_json *json, json_t *root, char **out, struct wn_error *err) {
+    char *text = json->failed ? NULL : json_dumps(root, JSON_REAL_PRECISION(9));
+    json_decref(root);
+    if (text == NULL) {
+        return wn_error_set(err, WN_E_MEMORY, "out of memory for a text of JSON");
+    }
+    *out = text;
+    return WN_OK;
 }
 
 wn_status wn_json_print(struct wn_json *json, json_t *root, FILE *out, struct wn_error *err) {

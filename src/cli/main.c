@@ -15,7 +15,11 @@ struct command {
 
 static const struct command commands[] = {
     {"run", "answers questions about a document from a compressed cache", wn_cmd_run},
-    {"inspect", "shows what a compression would do, head by head", wn_cmd_inspect},
+    {"compress", "reads documents once and stores their compressed cache in a file",
+     wn_cmd_compress},
+    {"ask", "answers questions from such a file", wn_cmd_ask},
+    {"inspect", "shows what a compression would do, head by head, or what is in a file",
+     wn_cmd_inspect},
     {"calibrate", "measures once how much of a cache each head of a model needs", wn_cmd_calibrate},
     {"bench", "measures speed, memory and quality", wn_cmd_bench},
 };

@@ -109,9 +109,10 @@ const struct wn_flag wn_policy_common[WN_POLICY_N_COMMON] = {
      .choice = score_choice,
      .choice_summary = score_summary,
      .preset = "foresight",
-     .help = "How entries are scored. Where it is not given and the model does not suit foresight, "
-             "min-h is used, and a note says so. rehearsal goes through the text a second time, "
-             "and so keeps what other questions may need too."},
+     .help =
+         "How entries are scored. Where it is not given and the model does not suit the default, "
+         "min-h is used, and a note says so. rehearsal goes through the text a second time, "
+         "and so keeps what other questions may need too."},
     {.name = "select",
      .value = "HOW",
      .section = COMMON,

@@ -4,7 +4,6 @@
 #include "cli/format.h"
 #include "cli/interrupt.h"
 #include "cli/policy_text.h"
-#include "cli/utf8.h"
 #include "core/clock.h"
 #include "eval/calibration.h"
 
@@ -51,36 +50,38 @@ static wn_status read_question(struct wn_question *question, const char *text,
     return WN_OK;
 }
 
-static wn_status read_document(struct wn_reading *reading, struct wn_error *err) {
-    const char *path = reading->options->document_path;
-    reading->document_is_text = true;
-    if (path == NULL) {
-        return WN_OK;
-    }
-    wn_status status = wn_text_file_read(path, &reading->document, err);
-    if (status == WN_OK && !wn_utf8_is_text(reading->document.bytes, reading->document.n_bytes)) {
-        reading->document_is_text = false;
-        wn_reading_say(reading,
-                       "warning: the document holds bytes that are not text (NUL or invalid UTF-8; "
-                       "they are read as the replacement character)");
+static wn_status read_documents(struct wn_reading *reading, struct wn_error *err) {
+    struct wn_documents *documents = &reading->documents;
+    wn_status status = wn_documents_read(&reading->options->documents, documents, err);
+    for (int i = 0; i < documents->n && status == WN_OK; i++) {
+        if (!documents->document[i].is_text) {
+            const bool is_alone = documents->n == 1;
+            wn_reading_say(reading,
+                           "warning: the document%s%.200s holds bytes that are not text (NUL or "
+                           "invalid UTF-8; they are read as the replacement character)",
+                           is_alone ? "" : " ", is_alone ? "" : documents->document[i].path);
+        }
     }
     return status;
+}
+
+static wn_status make_questions(struct wn_reading *reading, int n_questions, struct wn_error *err) {
+    reading->question = calloc((size_t)n_questions, sizeof *reading->question);
+    if (reading->question == NULL) {
+        return wn_error_set(err, WN_E_MEMORY, "out of memory for %d questions", n_questions);
+    }
+    reading->n_questions = n_questions;
+    return WN_OK;
 }
 
 static wn_status read_questions(struct wn_reading *reading, const char *const *questions,
                                 int n_questions, struct wn_error *err) {
     reading->has_questions = n_questions > 0;
-    reading->n_questions = n_questions > 0 ? n_questions : 1;
-    reading->question = calloc((size_t)reading->n_questions, sizeof *reading->question);
-    if (reading->question == NULL) {
-        reading->n_questions = 0;
-        return wn_error_set(err, WN_E_MEMORY, "out of memory for %d questions", n_questions);
+    wn_status status = make_questions(reading, n_questions > 0 ? n_questions : 1, err);
+    if (status == WN_OK && !reading->has_questions) {
+        reading->question[0].text = reading->documents.text.bytes;
+        reading->question[0].n_bytes = reading->documents.text.n_bytes;
     }
-    if (!reading->has_questions) {
-        reading->question[0].text = reading->document.bytes;
-        reading->question[0].n_bytes = reading->document.n_bytes;
-    }
-    wn_status status = WN_OK;
     for (int i = 0; i < n_questions && status == WN_OK; i++) {
         status = read_question(&reading->question[i], questions[i], err);
     }
@@ -99,42 +100,86 @@ static wn_status open_model(struct wn_reading *reading, struct wn_error *err) {
 }
 
 int64_t wn_reading_n_prompt(const struct wn_reading *reading, int i) {
-    return reading->document_tokens.n + reading->question[i].tokens.n;
+    return reading->n_loaded + reading->document_tokens.n + reading->question[i].tokens.n;
 }
 
 int64_t wn_reading_n_document(const struct wn_reading *reading) {
-    return reading->has_questions ? reading->document_tokens.n : wn_reading_n_prompt(reading, 0);
+    return reading->has_questions || reading->n_questions == 0 ? reading->document_tokens.n
+                                                               : wn_reading_n_prompt(reading, 0);
 }
 
 int64_t wn_reading_n_question(const struct wn_reading *reading, int i) {
     return reading->has_questions ? reading->question[i].tokens.n : 0;
 }
 
-static wn_status tokenize_texts(struct wn_reading *reading, struct wn_error *err) {
-    bool has_questions = reading->has_questions;
-    wn_status status = wn_model_chat_document(
-        reading->model, has_questions ? reading->document.bytes : NULL,
-        has_questions ? reading->document.n_bytes : 0, &reading->document_tokens, err);
+static wn_status tokenize_document(struct wn_reading *reading, struct wn_error *err) {
+    const bool is_apart = reading->has_questions || reading->n_questions == 0;
+    const struct wn_text_file *text = &reading->documents.text;
+    wn_status status =
+        wn_model_chat_document(reading->model, is_apart ? text->bytes : NULL,
+                               is_apart ? text->n_bytes : 0, &reading->document_tokens, err);
+    reading->n_prompt_max = reading->document_tokens.n;
+    return status;
+}
+
+static wn_status tokenize_question(struct wn_reading *reading, int i, struct wn_error *err) {
+    struct wn_question *question = &reading->question[i];
+    wn_tokens_free(&question->tokens);
+    question->tokens = (struct wn_tokens){0};
+    wn_status status = wn_model_chat_question(reading->model, question->text, question->n_bytes,
+                                              &question->tokens, err);
+    int64_t n_prompt = wn_reading_n_prompt(reading, i);
+    reading->n_prompt_max = n_prompt > reading->n_prompt_max ? n_prompt : reading->n_prompt_max;
+    return status;
+}
+
+static wn_status tokenize_questions(struct wn_reading *reading, struct wn_error *err) {
+    wn_status status = WN_OK;
     for (int i = 0; i < reading->n_questions && status == WN_OK; i++) {
-        struct wn_question *question = &reading->question[i];
-        status = wn_model_chat_question(reading->model, question->text, question->n_bytes,
-                                        &question->tokens, err);
-        int64_t n_prompt = wn_reading_n_prompt(reading, i);
-        reading->n_prompt_max = n_prompt > reading->n_prompt_max ? n_prompt : reading->n_prompt_max;
+        status = tokenize_question(reading, i, err);
     }
     return status;
 }
 
 wn_status wn_reading_open(struct wn_reading *reading, const char *const *questions, int n_questions,
                           struct wn_error *err) {
-    wn_status status = read_document(reading, err);
+    wn_status status = read_documents(reading, err);
     if (status == WN_OK) {
         status = read_questions(reading, questions, n_questions, err);
     }
     if (status == WN_OK) {
         status = open_model(reading, err);
     }
-    return status == WN_OK ? tokenize_texts(reading, err) : status;
+    if (status == WN_OK) {
+        status = tokenize_document(reading, err);
+    }
+    return status == WN_OK ? tokenize_questions(reading, err) : status;
+}
+
+wn_status wn_reading_open_document(struct wn_reading *reading, struct wn_error *err) {
+    wn_status status = read_documents(reading, err);
+    if (status == WN_OK) {
+        status = open_model(reading, err);
+    }
+    return status == WN_OK ? tokenize_document(reading, err) : status;
+}
+
+wn_status wn_reading_open_questions(struct wn_reading *reading, const char *const *questions,
+                                    int n_questions, int64_t n_loaded, struct wn_error *err) {
+    reading->n_loaded = n_loaded;
+    wn_status status = read_questions(reading, questions, n_questions, err);
+    reading->has_questions = true;
+    if (status == WN_OK) {
+        status = open_model(reading, err);
+    }
+    return status == WN_OK && n_questions > 0 ? tokenize_questions(reading, err) : status;
+}
+
+wn_status wn_reading_replace_question(struct wn_reading *reading, int i, const char *text,
+                                      size_t n_bytes, struct wn_error *err) {
+    reading->question[i].text = text;
+    reading->question[i].n_bytes = n_bytes;
+    return tokenize_question(reading, i, err);
 }
 
 /* ---- lengths and budgets, before anything long begins ---- */
@@ -158,22 +203,38 @@ static wn_status refuse_length(const struct wn_reading *reading, int64_t n_ctx,
         prompt.text, context.text);
 }
 
-wn_status wn_reading_limit(const struct wn_reading *reading, int64_t n_more, int64_t *limit,
-                           struct wn_error *err) {
-    int64_t n_trained = reading->model_info.n_ctx_train;
-    *limit = reading->options->n_ctx > 0 ? reading->options->n_ctx : n_trained;
-    if (*limit > n_trained) {
+int64_t wn_reading_context(const struct wn_reading *reading) {
+    const int64_t n_trained = reading->model_info.n_ctx_train;
+    const int64_t limit = reading->options->n_ctx > 0 ? reading->options->n_ctx : n_trained;
+    if (limit > n_trained) {
         wn_reading_say(reading,
                        "warning: -c %lld is above the %lld tokens the model was trained for "
                        "(answers about longer texts may be nonsense)",
-                       (long long)*limit, (long long)n_trained);
+                       (long long)limit, (long long)n_trained);
     }
+    return limit;
+}
+
+wn_status wn_reading_limit(const struct wn_reading *reading, int64_t n_more, int64_t *limit,
+                           struct wn_error *err) {
+    *limit = wn_reading_context(reading);
     return reading->n_prompt_max > *limit - n_more ? refuse_length(reading, *limit, err) : WN_OK;
+}
+
+void wn_reading_note_cut(const struct wn_reading *reading, const struct wn_answer_options *answer,
+                         int64_t n_prompt, int64_t limit) {
+    const int64_t n_left = limit - n_prompt;
+    if (answer->n_predict != WN_ANSWER_UNTIL_END && answer->n_predict > n_left) {
+        wn_reading_say(reading,
+                       "note: the answer is cut to %lld tokens (the prompt has %lld of the %lld "
+                       "the context holds)",
+                       (long long)n_left, (long long)n_prompt, (long long)limit);
+    }
 }
 
 /* Whether the document is rehearsed, before any question; otherwise each whole prompt is. */
 static bool rehearses_document(const struct wn_reading *reading) {
-    return reading->has_questions && reading->options->document_path != NULL;
+    return reading->n_questions == 0 || (reading->has_questions && reading->documents.n > 0);
 }
 
 wn_status wn_reading_make_room(const struct wn_reading *reading, int64_t limit, int64_t *n_ctx,
@@ -233,6 +294,9 @@ wn_status wn_reading_check_budget(const struct wn_reading *reading, struct wn_er
     if (policy->keep.kind == WN_KEEP_BYTES || policy->score == WN_SCORE_FULL) {
         return status;
     }
+    if (reading->n_questions == 0) {
+        status = check_prompt(policy, reading->document_tokens.n, err);
+    }
     for (int i = 0; i < reading->n_questions && status == WN_OK; i++) {
         status = check_prompt(policy, wn_reading_n_prompt(reading, i), err);
     }
@@ -271,7 +335,7 @@ static wn_status calibrate(struct wn_reading *reading, struct wn_error *err) {
     return WN_OK;
 }
 
-static wn_status make_engine(struct wn_reading *reading, int64_t n_ctx, struct wn_error *err) {
+wn_status wn_reading_make_engine(struct wn_reading *reading, int64_t n_ctx, struct wn_error *err) {
     const struct wn_reading_options *options = reading->options;
     struct wn_engine_options engine_options;
     wn_engine_options_default(&engine_options);
@@ -319,7 +383,7 @@ static wn_status observe(struct wn_reading *reading, const struct wn_policy *fal
 wn_status wn_reading_begin(struct wn_reading *reading, const struct wn_policy *fallback,
                            int64_t n_ctx, struct wn_session **session, struct wn_error *err) {
     const struct wn_policy *policy = &reading->policy;
-    wn_status status = make_engine(reading, n_ctx, err);
+    wn_status status = wn_reading_make_engine(reading, n_ctx, err);
     if (status != WN_OK) {
         return status;
     }
@@ -389,7 +453,8 @@ static wn_status rehearse(struct wn_reading *reading, struct wn_session *session
 wn_status wn_reading_feed_document(struct wn_reading *reading, struct wn_session *session,
                                    struct wn_error *err) {
     const struct wn_tokens *tokens = &reading->document_tokens;
-    wn_status status = feed(reading, session, tokens, wn_reading_n_prompt(reading, 0), err);
+    const int64_t n_prompt = reading->n_questions > 0 ? wn_reading_n_prompt(reading, 0) : tokens->n;
+    wn_status status = feed(reading, session, tokens, n_prompt, err);
     bool rehearses = wn_policy_rehearses(&reading->policy) && rehearses_document(reading);
     return status == WN_OK && rehearses ? rehearse(reading, session, tokens, err) : status;
 }
@@ -402,70 +467,6 @@ wn_status wn_reading_feed_question(struct wn_reading *reading, struct wn_session
     return status == WN_OK && rehearses ? rehearse(reading, session, tokens, err) : status;
 }
 
-/* ---- after it ---- */
-
-void wn_reading_note(const struct wn_reading *reading, bool is_flat_pyramid,
-                     bool is_all_protected) {
-    const struct wn_policy *policy = &reading->policy;
-    if (is_flat_pyramid) {
-        wn_reading_say(reading,
-                       "note: --budget pyramid kept the same in every layer (the smallest budget, "
-                       "k / --beta, would not hold the protected entries; lower --beta, --window, "
-                       "--sink or --recent)");
-    }
-    if (is_all_protected) {
-        /* tova protects its one query, which no flag changes. */
-        bool protects_window =
-            policy->score == WN_SCORE_SNAPKV || policy->score == WN_SCORE_PYRAMIDKV;
-        wn_reading_say(reading,
-                       "note: nothing was chosen by score (the protected entries fill the budget; "
-                       "raise --keep or lower %s)",
-                       protects_window ? "--window" : "--sink or --recent");
-    }
-}
-
-void wn_reading_print_stopped(const struct wn_reading *reading, const char *end, FILE *out) {
-    struct wn_text32 n_read, n_rehearsed;
-    fprintf(out, "winnow: stopped on request after reading %s tokens",
-            wn_format_count(reading->n_read, &n_read));
-    if (reading->rehearse_seconds > 0) {
-        fprintf(out, " and rehearsing %s", wn_format_count(reading->n_rehearsed, &n_rehearsed));
-    }
-    fprintf(out, "%s\n", end);
-}
-
-void wn_reading_print_texts(const struct wn_reading *reading, FILE *out) {
-    struct wn_text32 count, least, most;
-    const char *path = reading->options->document_path;
-    if (!reading->has_questions) {
-        fprintf(out, "prompt     %s tokens, %s\n", wn_format_count(reading->n_prompt_max, &count),
-                strcmp(path, "-") == 0 ? "standard input" : path);
-        return;
-    }
-    if (path != NULL) {
-        fprintf(out, "document   %s tokens, %s\n",
-                wn_format_count(reading->document_tokens.n, &count),
-                strcmp(path, "-") == 0 ? "standard input" : path);
-    }
-    int64_t n_least = reading->question[0].tokens.n;
-    int64_t n_most = n_least;
-    for (int i = 1; i < reading->n_questions; i++) {
-        int64_t n = reading->question[i].tokens.n;
-        n_least = n < n_least ? n : n_least;
-        n_most = n > n_most ? n : n_most;
-    }
-    /* Without a document, what the chat template puts in front counts as part of the question. */
-    int64_t n_template = path == NULL ? reading->document_tokens.n : 0;
-    wn_format_count(n_least + n_template, &least);
-    wn_format_count(n_most + n_template, &most);
-    if (reading->n_questions == 1) {
-        fprintf(out, "question   %s tokens\n", least.text);
-    } else {
-        fprintf(out, "questions  %d, of %s to %s tokens\n", reading->n_questions, least.text,
-                most.text);
-    }
-}
-
 void wn_reading_free(struct wn_reading *reading) {
     for (int i = 0; i < reading->n_questions; i++) {
         wn_text_file_free(&reading->question[i].own);
@@ -473,7 +474,7 @@ void wn_reading_free(struct wn_reading *reading) {
     }
     free(reading->question);
     wn_tokens_free(&reading->document_tokens);
-    wn_text_file_free(&reading->document);
+    wn_documents_free(&reading->documents);
     wn_engine_free(reading->engine);
     wn_model_free(reading->model);
 }

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* A document and questions about it, read with a model: what `run` and `inspect` have in common. */
+/* A document and questions about it, read with a model: what the subcommands that read a text have
+ * in common. */
 #ifndef WN_CLI_READING_H
 #define WN_CLI_READING_H
 
+#include "cli/answer_options.h"
 #include "cli/args.h"
+#include "cli/documents.h"
 #include "cli/progress.h"
 #include "cli/reading_options.h"
 #include "eval/text_file.h"
@@ -22,12 +25,12 @@ struct wn_reading {
     const struct wn_reading_options *options;
     struct wn_policy policy; /* the one asked for, and after wn_reading_begin the one in effect */
 
-    struct wn_text_file document;
-    bool document_is_text; /* false: holds NUL bytes or invalid UTF-8, which the library replaces */
-    bool has_questions;    /* false: the document is the whole prompt, and stands as question[0] */
-    int n_questions;
+    struct wn_documents documents;
+    bool has_questions; /* false: the document is the whole prompt, and stands as question[0] */
+    int n_questions;    /* 0: they come later, and the prompt is the document alone */
     struct wn_question *question; /* [n_questions] */
     struct wn_tokens document_tokens;
+    int64_t n_loaded;     /* tokens that stand in a cache already, instead of a document */
     int64_t n_prompt_max; /* longest prompt, tokens */
 
     struct wn_model *model;
@@ -51,19 +54,35 @@ __attribute__((format(printf, 2, 3))) void wn_reading_say(const struct wn_readin
 /* Reads the document and the questions, opens the model, and makes tokens of the texts. */
 wn_status wn_reading_open(struct wn_reading *reading, const char *const *questions, int n_questions,
                           struct wn_error *err);
+/* The same for a document whose questions are not known yet. */
+wn_status wn_reading_open_document(struct wn_reading *reading, struct wn_error *err);
+/* The same for questions on a text of n_loaded tokens that comes from a cache; without any there is
+ * one, which is replaced before it is used. */
+wn_status wn_reading_open_questions(struct wn_reading *reading, const char *const *questions,
+                                    int n_questions, int64_t n_loaded, struct wn_error *err);
+/* Puts another text in the place of question i, which must outlive the reading or the next such
+ * call. */
+wn_status wn_reading_replace_question(struct wn_reading *reading, int i, const char *text,
+                                      size_t n_bytes, struct wn_error *err);
 
-/* Tokens of the document and question i together. */
+/* Tokens of the document, or of what was loaded, and question i together. */
 int64_t wn_reading_n_prompt(const struct wn_reading *reading, int i);
 /* And of each. Without a question all of the prompt is the document's. */
 int64_t wn_reading_n_document(const struct wn_reading *reading);
 int64_t wn_reading_n_question(const struct wn_reading *reading, int i);
 
+/* The longest text that -c or the model allows, with a warning where it is more than the model was
+ * trained for. */
+int64_t wn_reading_context(const struct wn_reading *reading);
 /*
- * The longest text that -c or the model allows, with a warning where it is more than the model was
- * trained for. WN_E_CONTEXT when a prompt does not leave room for n_more tokens.
+ * The same. WN_E_CONTEXT when a prompt does not leave room for n_more tokens.
  */
 wn_status wn_reading_limit(const struct wn_reading *reading, int64_t n_more, int64_t *limit,
                            struct wn_error *err);
+
+/* Notes that the context, of `limit` tokens, cuts an answer behind a prompt of n_prompt. */
+void wn_reading_note_cut(const struct wn_reading *reading, const struct wn_answer_options *answer,
+                         int64_t n_prompt, int64_t limit);
 
 /* Raises n_ctx, a session's tokens, to what a rehearsal wants, at most the limit; leaves it where
  * the policy does not rehearse. WN_E_CONTEXT when the limit leaves a rehearsal no room. */
@@ -74,7 +93,9 @@ wn_status wn_reading_make_room(const struct wn_reading *reading, int64_t limit, 
  * bytes depends on the store, and is left to the compression. WN_E_BUDGET. */
 wn_status wn_reading_check_budget(const struct wn_reading *reading, struct wn_error *err);
 
-/* Makes the engine, for texts of n_ctx tokens, and a session that observes for the policy; or for
+/* Makes the engine, for texts of n_ctx tokens. */
+wn_status wn_reading_make_engine(struct wn_reading *reading, int64_t n_ctx, struct wn_error *err);
+/* Makes it, and a session that observes for the policy; or for
  * `fallback`, if not NULL, with a note, when the model does not suit the policy. WN_E_MODEL. */
 wn_status wn_reading_begin(struct wn_reading *reading, const struct wn_policy *fallback,
                            int64_t n_ctx, struct wn_session **session, struct wn_error *err);
@@ -96,6 +117,9 @@ void wn_reading_print_stopped(const struct wn_reading *reading, const char *end,
 
 /* Prints the lines "document" and "question", or "prompt", of a heading. */
 void wn_reading_print_texts(const struct wn_reading *reading, FILE *out);
+/* Prints the lines "rehearsal", if there was one, and "model" and "machine". */
+void wn_reading_print_rehearsal(const struct wn_reading *reading, FILE *out);
+void wn_reading_print_machine(const struct wn_reading *reading, FILE *out);
 
 /* The engine's sessions must be gone. */
 void wn_reading_free(struct wn_reading *reading);

@@ -18,10 +18,11 @@ const struct wn_flag wn_reading_source[WN_READING_N_SOURCE] = {
      .short_name = "f",
      .value = "FILE",
      .section = WN_SECTION_TASK,
-     .kind = WN_FLAG_TEXT,
-     FIELD(document_path),
-     .help = "The document, up to 1 GiB of text; - reads standard input. Without -p it is the "
-             "whole prompt."},
+     .kind = WN_FLAG_TEXTS,
+     FIELD(documents),
+     .help = "The document, up to 1 GiB of text; - reads standard input. May be given several "
+             "times: the files are then one document, with a blank line between them. Without -p "
+             "it is the whole prompt."},
 };
 
 const struct wn_flag wn_reading_machine[WN_READING_N_MACHINE] = {
@@ -70,14 +71,11 @@ const struct wn_flag wn_reading_machine[WN_READING_N_MACHINE] = {
      .help = "The same as --batch-size."},
 };
 
-static wn_status check_texts(const struct wn_reading_options *options, const char *const *questions,
-                             int n_questions, struct wn_error *err) {
-    if (options->document_path == NULL && n_questions == 0) {
-        return wn_error_set(
-            err, WN_E_ARG,
-            "nothing to do (there is no document and no question; give -f FILE, -p TEXT or both)");
-    }
-    int n_stdin = options->document_path != NULL && strcmp(options->document_path, "-") == 0;
+wn_status wn_reading_options_check_texts(const struct wn_reading_options *options,
+                                         const char *const *questions, int n_questions,
+                                         struct wn_error *err) {
+    const struct wn_flag_texts *documents = &options->documents;
+    int n_stdin = 0;
     for (int i = 0; i < n_questions; i++) {
         const char *question = questions[i];
         if (question[strspn(question, " \t\r\n")] == '\0') {
@@ -86,16 +84,19 @@ static wn_status check_texts(const struct wn_reading_options *options, const cha
         }
         n_stdin += strcmp(question, "-") == 0;
     }
+    for (int i = 0; i < documents->n; i++) {
+        if (documents->text[i][0] == '\0') {
+            return wn_error_set(err, WN_E_ARG,
+                                "the document's name is empty (-f got no text; name a file)");
+        }
+        n_stdin += strcmp(documents->text[i], "-") == 0;
+    }
     if (n_stdin > 1) {
         return wn_error_set(
             err, WN_E_ARG,
             "standard input is named %d times (it can be read once; put the other texts into "
             "files or arguments)",
             n_stdin);
-    }
-    if (options->document_path != NULL && options->document_path[0] == '\0') {
-        return wn_error_set(err, WN_E_ARG,
-                            "the document's name is empty (-f got no text; name a file)");
     }
     return WN_OK;
 }
@@ -112,7 +113,8 @@ static wn_status check_model(struct wn_reading_options *options, struct wn_error
     return WN_OK;
 }
 
-static wn_status check_kernels(struct wn_reading_options *options, struct wn_error *err) {
+wn_status wn_reading_options_check_kernels(struct wn_reading_options *options,
+                                           struct wn_error *err) {
     static const char *const known[] = {"auto", "avx512", "avx2", "reference"};
     const char *wanted = getenv("WINNOW_CPU");
     if (wanted == NULL || wanted[0] == '\0') {
@@ -131,15 +133,20 @@ static wn_status check_kernels(struct wn_reading_options *options, struct wn_err
 }
 
 wn_status wn_reading_options_check_model(struct wn_reading_options *options, struct wn_error *err) {
-    const wn_status status = check_kernels(options, err);
+    const wn_status status = wn_reading_options_check_kernels(options, err);
     return status == WN_OK ? check_model(options, err) : status;
 }
 
 wn_status wn_reading_options_check(struct wn_reading_options *options, const char *const *questions,
                                    int n_questions, struct wn_error *err) {
-    wn_status status = check_kernels(options, err);
+    wn_status status = wn_reading_options_check_kernels(options, err);
+    if (status == WN_OK && options->documents.n == 0 && n_questions == 0) {
+        return wn_error_set(
+            err, WN_E_ARG,
+            "nothing to do (there is no document and no question; give -f FILE, -p TEXT or both)");
+    }
     if (status == WN_OK) {
-        status = check_texts(options, questions, n_questions, err);
+        status = wn_reading_options_check_texts(options, questions, n_questions, err);
     }
     return status == WN_OK ? check_model(options, err) : status;
 }

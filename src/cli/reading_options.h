@@ -10,7 +10,7 @@ enum { WN_N_CTX_AUTO = -1 };
 
 struct wn_reading_options {
     const char *model_path;
-    const char *document_path; /* "-": standard input; NULL: none */
+    struct wn_flag_texts documents; /* paths; "-": standard input */
     int64_t n_ctx; /* WN_N_CTX_AUTO: what is needed; 0: what the model was trained for */
     int64_t n_batch;
     int64_t n_threads; /* 0: all cores */
@@ -18,7 +18,8 @@ struct wn_reading_options {
     bool quiet;
 };
 
-/* The parts of a subcommand's table, both for one struct wn_reading_options. */
+/* The parts of a subcommand's table, both for one struct wn_reading_options. The model's row is the
+ * first of the source. */
 enum { WN_READING_N_SOURCE = 2, WN_READING_N_MACHINE = 4 };
 extern const struct wn_flag wn_reading_source[WN_READING_N_SOURCE];
 extern const struct wn_flag wn_reading_machine[WN_READING_N_MACHINE];
@@ -54,7 +55,13 @@ extern const struct wn_flag wn_reading_machine[WN_READING_N_MACHINE];
  */
 wn_status wn_reading_options_check(struct wn_reading_options *options, const char *const *questions,
                                    int n_questions, struct wn_error *err);
-/* The part of it that looks at no texts. */
+/* The parts of it: model and kernels; kernels alone; and the texts' names, of which there may be
+ * none. */
 wn_status wn_reading_options_check_model(struct wn_reading_options *options, struct wn_error *err);
+wn_status wn_reading_options_check_kernels(struct wn_reading_options *options,
+                                           struct wn_error *err);
+wn_status wn_reading_options_check_texts(const struct wn_reading_options *options,
+                                         const char *const *questions, int n_questions,
+                                         struct wn_error *err);
 
 #endif

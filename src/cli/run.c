@@ -4,8 +4,6 @@
 #include "cli/commands.h"
 #include "cli/interrupt.h"
 #include "cli/memory.h"
-#include "cli/policy_text.h"
-#include "cli/utf8.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -36,17 +34,11 @@ static wn_status plan_lengths(struct wn_run *run, int64_t *n_ctx, struct wn_erro
         struct wn_run_result *result = &run->result[i];
         int64_t n_prompt = wn_reading_n_prompt(&run->reading, i);
         int64_t n_left = limit - n_prompt;
-        bool until_end = options->n_predict == WN_RUN_UNTIL_END;
-        result->fills_context = until_end || options->n_predict > n_left;
-        result->n_predict = result->fills_context ? n_left : options->n_predict;
-        n_longest =
-            n_prompt + result->n_predict > n_longest ? n_prompt + result->n_predict : n_longest;
-        if (result->fills_context && !until_end) {
-            wn_reading_say(&run->reading,
-                           "note: the answer is cut to %lld tokens (the prompt has %lld of the "
-                           "%lld the context holds)",
-                           (long long)n_left, (long long)n_prompt, (long long)limit);
-        }
+        result->limit = wn_answer_limit(&options->answer, n_left);
+        n_longest = n_prompt + result->limit.n_tokens > n_longest
+                        ? n_prompt + result->limit.n_tokens
+                        : n_longest;
+        wn_reading_note_cut(&run->reading, &options->answer, n_prompt, limit);
     }
     n_longest = options->reading.n_ctx == WN_N_CTX_AUTO ? n_longest : limit;
     *n_ctx = *n_ctx < n_longest ? n_longest : *n_ctx;
@@ -62,23 +54,16 @@ static wn_status compress(struct wn_run *run, struct wn_run_result *result,
     return status;
 }
 
-/* Prints an answer's heading, the answer as it comes, and a line break behind it. */
+/* Prints an answer's heading, and the answer as it comes. */
 static wn_status write_answer(struct wn_run *run, const struct wn_run_result *result,
                               const char *heading, struct wn_session *session,
-                              struct wn_run_answer *answer, struct wn_error *err) {
+                              struct wn_answer *answer, struct wn_error *err) {
     FILE *stream = answer_stream(run);
     if (stream != NULL && heading != NULL) {
         fprintf(stream, "[%s]\n", heading);
     }
-    wn_status status = wn_run_generate(run, session, result->n_predict, answer, stream, err);
-    if (answer->stop == WN_RUN_STOP_LIMIT && result->fills_context) {
-        answer->stop = WN_RUN_STOP_CONTEXT;
-    }
-    if (stream != NULL && (answer->n_bytes == 0 || answer->text[answer->n_bytes - 1] != '\n')) {
-        fputc('\n', stream);
-        fflush(stream);
-    }
-    return status;
+    return wn_answer_generate(run->reading.model, session, &run->options->answer, &result->limit,
+                              answer, stream, err);
 }
 
 /* Compresses the session in place and answers from it. */
@@ -155,28 +140,13 @@ static wn_status answer_compared(struct wn_run *run, struct wn_run_result *resul
     return status;
 }
 
-/* Valid UTF-8, whatever the text holds. */
-static void print_clean(const char *text, size_t n_bytes) {
-    enum { CHUNK = 256 };
-    struct wn_utf8_stream utf8 = {0};
-    char clean[WN_UTF8_ROOM(CHUNK)];
-    for (size_t i = 0; i < n_bytes; i += CHUNK) {
-        const size_t n = n_bytes - i < CHUNK ? n_bytes - i : CHUNK;
-        fwrite(clean, 1, wn_utf8_push(&utf8, text + i, n, clean), stdout);
-    }
-    fwrite(clean, 1, wn_utf8_finish(&utf8, clean), stdout);
-}
-
 static void print_question(const struct wn_run *run, int idx) {
     if (run->reading.n_questions == 1) {
         return;
     }
     const struct wn_question *question = &run->reading.question[idx];
     if (!run->options->json) {
-        printf("%s> ", idx > 0 ? "\n" : "");
-        print_clean(question->text, question->n_bytes);
-        fputc('\n', stdout);
-        fflush(stdout);
+        wn_answer_print_question(question->text, question->n_bytes, idx, stdout);
     } else {
         wn_reading_say(&run->reading, "answering question %d of %d", idx + 1,
                        run->reading.n_questions);
@@ -250,41 +220,26 @@ static wn_status answer_all(struct wn_run *run, struct wn_error *err) {
 
 static void run_free(struct wn_run *run) {
     for (int i = 0; run->result != NULL && i < run->reading.n_questions; i++) {
-        wn_run_answer_free(&run->result[i].answer);
-        wn_run_answer_free(&run->result[i].full);
+        wn_answer_free(&run->result[i].answer);
+        wn_answer_free(&run->result[i].full);
     }
     free(run->result);
     wn_session_free(run->session);
     wn_reading_free(&run->reading);
 }
 
-/* Once for all questions. */
-static void note(const struct wn_run *run) {
-    const struct wn_policy *policy = &run->reading.policy;
-    bool is_flat = false, is_all_protected = false;
-    for (int i = 0; i < run->reading.n_questions; i++) {
-        const struct wn_compress_report *report = &run->result[i].report;
-        if (run->result[i].compressed) {
-            is_flat = is_flat || wn_policy_is_flat_pyramid(policy, report->n_tokens,
-                                                           (int64_t)report->mean_kept);
-            /* Entries protected follow from the mean budget, so that all heads have the most. */
-            is_all_protected = is_all_protected || (report->n_after < report->n_before &&
-                                                    report->max_kept == report->n_protected &&
-                                                    policy->score != WN_SCORE_STREAMING);
-        }
-    }
-    wn_reading_note(&run->reading, is_flat, is_all_protected);
-}
-
 static wn_status run_print(const struct wn_run *run, struct wn_error *err) {
-    note(run);
+    struct wn_run_totals totals;
+    wn_run_total(run, &totals);
+    wn_reading_note(&run->reading, totals.compression.is_flat_pyramid,
+                    totals.compression.is_all_protected);
     if (run->options->json) {
         wn_status status = wn_run_print_json(run, stdout, err);
         if (status != WN_OK) {
             return status;
         }
     } else if (!run->options->reading.quiet) {
-        wn_run_print_report(run, stderr);
+        wn_run_print_report(run, &totals, stderr);
     }
     if (fflush(stdout) != 0 || ferror(stdout)) {
         return wn_error_set(err, WN_E_IO, "cannot write to standard output (%s)", strerror(errno));
@@ -319,8 +274,7 @@ int wn_cmd_run(int argc, char **argv) {
         status = print_status != WN_OK ? print_status : status;
     }
     if (status != WN_OK && status != WN_E_ABORTED) {
-        fprintf(stderr, "winnow: %s\n",
-                err.message[0] != '\0' ? err.message : wn_status_string(status));
+        wn_print_error(status, &err);
     }
     run_free(&run);
     return wn_exit_status(status);

@@ -2,7 +2,6 @@
 #include "cli/run_options.h"
 
 #define FIELD(name) .offset = offsetof(struct wn_run_options, name)
-#define ANSWER      "Answer"
 
 static const struct wn_flag task[] = {
     {.name = "prompt",
@@ -13,57 +12,6 @@ static const struct wn_flag task[] = {
      FIELD(questions),
      .help = "The question; - reads standard input. May be given several times: the document is "
              "then read once, and each question is answered from its own copy of the cache."},
-};
-
-static const struct wn_flag answer[] = {
-    {.name = "predict",
-     .short_name = "n",
-     .value = "N",
-     .section = ANSWER,
-     .kind = WN_FLAG_INTEGER,
-     FIELD(n_predict),
-     .min = WN_RUN_UNTIL_END,
-     .max = 1000000,
-     .preset = "256",
-     .help = "Most tokens of an answer; -1: until the model ends it or the context is full."},
-    {.name = "temp",
-     .value = "X",
-     .section = ANSWER,
-     .kind = WN_FLAG_NUMBER,
-     FIELD(temperature),
-     .min = 0,
-     .max = 100,
-     .preset = "0",
-     .help = "Temperature; 0 always takes the most likely token."},
-    {.name = "top-k",
-     .value = "N",
-     .section = ANSWER,
-     .kind = WN_FLAG_INTEGER,
-     FIELD(top_k),
-     .min = 0,
-     .max = 1000000,
-     .preset = "40",
-     .help = "Sample among the N most likely tokens; 0: no such limit."},
-    {.name = "top-p",
-     .value = "X",
-     .section = ANSWER,
-     .kind = WN_FLAG_NUMBER,
-     FIELD(top_p),
-     .min = 0,
-     .max = 1,
-     .above_min = true,
-     .preset = "0.95",
-     .help =
-         "Sample among the most likely tokens that have this share of the probability together."},
-    {.name = "min-p",
-     .value = "X",
-     .section = ANSWER,
-     .kind = WN_FLAG_NUMBER,
-     FIELD(min_p),
-     .min = 0,
-     .max = 1,
-     .preset = "0.05",
-     .help = "Sample among tokens at least this likely, relative to the most likely one."},
 };
 
 static const struct wn_flag output[] = {
@@ -80,11 +28,13 @@ static const struct wn_flag output[] = {
         "Print answers and errors only: no progress, notes or statistics."),
 };
 
+/* The compression's seed is the answers' too. */
+enum { N_ANSWER = WN_ANSWER_N_FLAGS - 1 };
 static const struct wn_flag_part parts[] = {
     WN_FLAG_PART(wn_reading_source, struct wn_run_options, reading),
     {task, sizeof task / sizeof task[0], 0},
     WN_FLAG_PART(wn_policy_common, struct wn_run_options, policy_flags),
-    {answer, sizeof answer / sizeof answer[0], 0},
+    {wn_answer_flags, N_ANSWER, offsetof(struct wn_run_options, answer)},
     WN_FLAG_PART(wn_reading_machine, struct wn_run_options, reading),
     {output, sizeof output / sizeof output[0], 0},
     WN_FLAG_PART(wn_policy_fine, struct wn_run_options, policy_flags),
@@ -118,6 +68,7 @@ wn_status wn_run_options_parse(int argc, char **argv, struct wn_run_options *opt
     if (status != WN_OK || options->help) {
         return status;
     }
+    options->answer.seed = options->policy_flags.seed;
     status = wn_policy_flags_make(&options->policy_flags, &wn_run_flags, &options->given,
                                   &options->policy, err);
     options->has_fallback =
@@ -129,6 +80,6 @@ wn_status wn_run_options_parse(int argc, char **argv, struct wn_run_options *opt
 }
 
 void wn_run_options_warn(const struct wn_run_options *options, FILE *out) {
-    wn_policy_flags_warn(&options->policy, &wn_run_flags, &options->given, options->temperature > 0,
-                         out);
+    wn_policy_flags_warn(&options->policy, &wn_run_flags, &options->given,
+                         options->answer.temperature > 0, out);
 }

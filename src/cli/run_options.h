@@ -3,12 +3,11 @@
 #ifndef WN_CLI_RUN_OPTIONS_H
 #define WN_CLI_RUN_OPTIONS_H
 
+#include "cli/answer_options.h"
 #include "cli/args.h"
 #include "cli/policy_flags.h"
 #include "cli/reading_options.h"
 #include "winnow_core.h"
-
-enum { WN_RUN_UNTIL_END = -1 };
 
 struct wn_run_options {
     struct wn_reading_options reading;
@@ -18,10 +17,7 @@ struct wn_run_options {
     bool has_fallback;       /* in its place, where the model does not suit it: */
     struct wn_policy fallback;
 
-    int64_t n_predict; /* WN_RUN_UNTIL_END: no limit but the context */
-    double temperature, top_p, min_p;
-    int64_t top_k;
-
+    struct wn_answer_options answer;
     bool compare, json, help;
     struct wn_flags_given given; /* by row of wn_run_flags */
 };

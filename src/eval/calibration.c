@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "eval/calibration.h"
 
+#include "eval/output_path.h"
+
 #include <errno.h>
 #include <jansson.h>
 #include <math.h>
@@ -409,35 +411,10 @@ static bool make_folders(const char *path) {
     return true;
 }
 
-static bool folder_is_writable(const char *path) {
-    char folder[WN_CALIBRATION_PATH_MAX];
-    snprintf(folder, sizeof folder, "%s", path);
-    char *slash = strrchr(folder, '/');
-    if (slash == NULL) {
-        return access(".", W_OK | X_OK) == 0;
-    }
-    slash[slash == folder] = '\0';
-    return access(folder, W_OK | X_OK) == 0;
-}
-
-wn_status wn_calibration_can_write(const char *path, struct wn_error *err) {
-    struct stat info;
-    if (strlen(path) >= WN_CALIBRATION_PATH_MAX) {
-        return refuse_path(path, err);
-    }
-    if (!folder_is_writable(path)) {
-        return wn_error_set(err, WN_E_IO, "cannot write %.300s (%s)", path, strerror(errno));
-    }
-    if (stat(path, &info) == 0 && !S_ISREG(info.st_mode)) {
-        return wn_error_set(err, WN_E_IO, "cannot write %.300s (it is not a file)", path);
-    }
-    return WN_OK;
-}
-
 wn_status wn_calibration_place(const char *model_path, uint64_t fingerprint, char *path,
                                struct wn_error *err) {
     wn_status status = beside_model(model_path, path, err);
-    if (status != WN_OK || folder_is_writable(path)) {
+    if (status != WN_OK || wn_output_folder_is_writable(path)) {
         return status;
     }
     status = in_cache(model_path, fingerprint, path, err);

@@ -58,10 +58,6 @@ wn_status wn_calibration_read(const char *path, uint64_t fingerprint, struct wn_
 wn_status wn_calibration_place(const char *model_path, uint64_t fingerprint, char *path,
                                struct wn_error *err);
 
-/* Whether wn_calibration_write could write to a path, told before the work is done: its folder must
- * be there and take files. WN_E_IO. */
-wn_status wn_calibration_can_write(const char *path, struct wn_error *err);
-
 /* ---- for an engine ---- */
 
 /*

@@ -22,13 +22,13 @@ static wn_status read_all(FILE *stream, const char *name, struct wn_text_file *o
         }
         bytes = grown;
         n += fread(bytes + n, 1, room - 1 - n, stream);
-        if (n < room - 1) {
-            break;
-        }
         if (n > WN_TEXT_FILE_MAX) {
             free(bytes);
             return wn_error_set(err, WN_E_IO,
                                 "%s is too long (more than 1 GiB; give a shorter text)", name);
+        }
+        if (n < room - 1) {
+            break;
         }
         room *= 2;
     }

@@ -79,6 +79,13 @@ json 'd["settings"]["select"] == "sample" and d["settings"]["seed"] == 3'
 run 0 inspect "${ask[@]}" --budget adaptive --json
 says "$note"
 json 'd["settings"]["policy"] == "min-h" and d["settings"]["budget"] == "adaptive"'
+echo "The Elbe flows to the North Sea, the Danube to the Black Sea." >"$work/text"
+run 0 compress -t 1 -m "$split" -f "$work/text" --keep 60% -o "$work/rivers.wkv"
+says '^winnow: note: policy min-h is used \(rehearsal does not suit the model: '
+run 0 inspect "$work/rivers.wkv" --json
+json 'd["meta"]["policy"]["policy"] == "min-h" and d["meta"]["policy"]["keep"] == "60%"'
+run 0 ask "$work/rivers.wkv" -t 1 -p "Where does the Elbe flow?" -n 4 -q
+[ -n "$out" ] || fail "no answer"
 
 # What was named is not replaced.
 for words in "--policy foresight" "--budget rehearsal" "--policy snapkv --fit bv"; do

@@ -23,7 +23,7 @@ print(eval(sys.argv[2]))' "$work/out" "$1"
 # The document is rehearsed once, whatever number of questions there is.
 run 0 "${rehearse[@]}" -p "When?" --json
 json 'd["settings"]["policy"] == d["settings"]["budget"] == "rehearsal"'
-json 'd["settings"]["fit"] == "bv" and d["settings"]["ridge"] == 0.1'
+json 'd["settings"]["fit"] == "bv" and d["settings"]["ridge"] == 0.3'
 json 'd["settings"]["eta"] == 1 and d["settings"]["head_floor"] == 0.1'
 # All of it, but for the template's control tokens.
 json '0 <= d["prompt"]["document_tokens"] - d["prompt"]["rehearse_tokens"] <= 3'

@@ -34,6 +34,13 @@ compression=$(sed -n '/^Compression/,/^$/p; /^Fine points/,$p' <<<"$run_help")
 [ "$(sed -n '/^Compression/,/^$/p; /^Fine points/,$p' <<<"$inspect_help")" = "$compression" ] ||
     fail "run and inspect explain compression differently"
 
+run 0 help compress
+[[ $out == *"default 10%"* && $out == *"-o, --output FILE"* && $out == *"--fit WHAT"* ]] ||
+    fail "incomplete help"
+run 0 help ask
+[[ $out == "usage: winnow ask FILE "* && $out == *"-i, --interactive"* && $out == *"--seed N"* ]] ||
+    fail "incomplete help"
+
 refused 2 'no subcommand'
 refused 2 'unknown subcommand rnu \(did you mean run\?\)' rnu
 refused 2 'unknown subcommand rnu \(did you mean run\?\)' help rnu
@@ -90,11 +97,14 @@ refused 2 '--plot is given twice' inspect "${question[@]}" --plot a.svg --plot b
 refused 2 'unknown budget .adaptiv. \(did you mean adaptive\?\)' run "${question[@]}" --budget adaptiv
 refused 2 "--gamma 'inf' is refused \(not a finite number; give 0 to 100\)" \
     run "${question[@]}" --policy exposure --gamma inf
+refused 2 'unknown subcommand compres \(did you mean compress\?\)' compres
+refused 2 'no output given' compress -m "$missing" -f text
+refused 2 'no FILE given \(ask needs one; write winnow ask FILE\)' ask -p hello
 refused 2 'unknown flag --compare' inspect "${question[@]}" --compare
 refused 2 'no document and no question' inspect -m "$missing"
 
 # An output that cannot be written is a failure, whatever was asked for.
-for words in --help --version "run --help" "inspect --help"; do
+for words in --help --version "run --help" "inspect --help" "compress --help" "ask --help"; do
     last_command="$words >/dev/full"
     # shellcheck disable=SC2086 # several words
     "$WINNOW_BIN" $words >/dev/full 2>"$work/err" && fail "exit status 0 although nothing was written"
@@ -106,6 +116,10 @@ for keep in 20% 100% 0.5% 512 64MiB 64MB 1.5GiB; do
     refused 1 'cannot use the model /nonexistent/model.gguf' run "${question[@]}" --keep "$keep"
 done
 refused 1 'cannot use the model' inspect "${question[@]}" --merge -1
+echo text >"$work/text"
+refused 1 'cannot use the model' \
+    compress -m "$missing" -f "$work/text" -f "$work/text" -o "$work/a.wkv"
+[ ! -e "$work/a.wkv" ] || fail "a file was left behind"
 refused 1 'cannot use the model' run "${question[@]}" --tau inf --select sample -n -1 -ub 64
 
 # A plot that cannot be drawn is refused before anything is read; otherwise the model is next. The

@@ -17,8 +17,8 @@ struct shared {
 };
 
 struct options {
-    bool loud;
-    const char *name;
+    bool loud, help;
+    const char *name, *word;
     struct shared shared;
     struct wn_flag_texts texts;
     int64_t depth;
@@ -153,13 +153,47 @@ static const struct wn_flag_table table = {.command = "test",
                                            .parts = parts,
                                            .n_parts = sizeof parts / sizeof parts[0]};
 
+/* The same with a place for a word, with a default of its own, and with --help. */
+static const struct wn_flag help_rows[] = {
+    {.name = "help",
+     .short_name = "h",
+     .section = "Third",
+     .kind = WN_FLAG_SWITCH,
+     FIELD(help),
+     .help = "Help."},
+};
+static const struct wn_flag_part parts_with_help[] = {
+    {first_rows, sizeof first_rows / sizeof first_rows[0], 0},
+    WN_FLAG_PART(shared_rows, struct options, shared),
+    {rest_rows, sizeof rest_rows / sizeof rest_rows[0], 0},
+    {help_rows, 1, 0},
+};
+static const struct wn_flag_preset presets[] = {{"colour", "blue"}, {"count", "9"}};
+static const struct wn_positional needed = {"FILE", offsetof(struct options, word), true},
+                                  optional = {"FILE", offsetof(struct options, word), false};
+static const struct wn_flag_table word_table = {.command = "test",
+                                                .usage = "FILE",
+                                                .about = "About.\n",
+                                                .parts = parts_with_help,
+                                                .n_parts = 4,
+                                                .positional = &needed,
+                                                .presets = presets,
+                                                .n_presets = 2},
+                                  optional_table = {.command = "test",
+                                                    .usage = "[FILE]",
+                                                    .about = "About.\n",
+                                                    .parts = parts_with_help,
+                                                    .n_parts = 4,
+                                                    .positional = &optional};
+static const struct wn_flag_table *used = &table;
+
 static struct options options;
 static struct wn_flags_given given;
 static struct wn_error err;
 
 /* Parses "test" and the words up to NULL. */
 static wn_status parse(const char *first, ...) {
-    char words[16][400];
+    static char words[16][400];
     char *argv[17] = {words[0]};
     strcpy(words[0], "test");
     int argc = 1;
@@ -173,10 +207,8 @@ static wn_status parse(const char *first, ...) {
     va_end(list);
     memset(&options, 0, sizeof options);
     memset(&err, 0, sizeof err);
-    wn_status status = wn_args_parse(&table, argc, argv, &options, &given, &err);
-    /* Texts point into argv, which ends here; the tests that read them look at the numbers of texts
-     * only. */
-    return status;
+    /* Texts point into argv, until the next call. */
+    return wn_args_parse(used, argc, argv, &options, &given, &err);
 }
 
 static void expect_refusal(const char *message) {
@@ -341,6 +373,62 @@ static void flags_given_twice(void **state) {
     expect_refusal("--only is given twice (only one can be used; leave the others out)");
 }
 
+/* A word that is no flag, where the table has a place for one: anywhere, and once. */
+static void a_word_of_its_own(void **state) {
+    (void)state;
+    used = &word_table;
+    assert_int_equal(parse("a.bin", NULL), WN_OK);
+    assert_string_equal(options.word, "a.bin");
+    assert_int_equal(parse("--loud", "a b", "--count", "3", NULL), WN_OK);
+    assert_string_equal(options.word, "a b");
+    assert_true(options.loud);
+    assert_int_equal(options.shared.count, 3);
+    assert_int_equal(parse("-n", "3", "--name", "x", "3", NULL), WN_OK);
+    assert_string_equal(options.word, "3");
+    assert_int_equal(parse(NULL), WN_E_ARG);
+    expect_refusal("no FILE given (test needs one; write winnow test FILE)");
+    assert_int_equal(parse("--loud", NULL), WN_E_ARG);
+    assert_int_equal(parse("--help", NULL), WN_OK);
+    assert_int_equal(parse("-h", "a", NULL), WN_OK);
+    assert_int_equal(parse("a", "b", NULL), WN_E_ARG);
+    expect_refusal("unexpected word 'b' (test takes one FILE and has 'a'; quote a value with "
+                   "spaces)");
+    assert_int_equal(parse("", NULL), WN_E_ARG);
+    expect_refusal("FILE is empty (test got no name; give one)");
+    assert_int_equal(parse("a", "--cuont", NULL), WN_E_ARG);
+    expect_refusal("unknown flag --cuont (did you mean --count?)");
+    assert_int_equal(parse("-", NULL), WN_E_ARG);
+    used = &optional_table;
+    assert_int_equal(parse("--loud", NULL), WN_OK);
+    assert_null(options.word);
+    assert_int_equal(parse("--loud", "a", NULL), WN_OK);
+    assert_string_equal(options.word, "a");
+    used = &table;
+}
+
+/* Where a subcommand has a default of its own, it is used and shown. */
+static void defaults_of_a_subcommand(void **state) {
+    (void)state;
+    used = &word_table;
+    assert_int_equal(parse("a", NULL), WN_OK);
+    assert_int_equal(options.colour, 2);
+    assert_int_equal(options.shared.count, 9);
+    assert_true(options.share == 0.5);
+    assert_false(wn_args_was_given(&word_table, &given, "colour"));
+    assert_int_equal(parse("a", "--colour", "red", NULL), WN_OK);
+    assert_int_equal(options.colour, 0);
+    used = &table;
+    FILE *out = tmpfile();
+    wn_args_print_help(&word_table, out);
+    rewind(out);
+    char text[4096];
+    text[fread(text, 1, sizeof text - 1, out)] = '\0';
+    fclose(out);
+    assert_non_null(strstr(text, "A colour. (red, green, blue; default blue)"));
+    assert_non_null(strstr(text, "A count. (-1 to 100; default 9)"));
+    assert_non_null(strstr(text, "A share. (0 to 1; default 0.5)"));
+}
+
 static void lists_are_bounded(void **state) {
     (void)state;
     char name[] = "test", flag[] = "-p", text[] = "x";
@@ -398,6 +486,8 @@ int main(void) {
         cmocka_unit_test(unknown_names),
         cmocka_unit_test(missing_and_superfluous_values),
         cmocka_unit_test(flags_given_twice),
+        cmocka_unit_test(a_word_of_its_own),
+        cmocka_unit_test(defaults_of_a_subcommand),
         cmocka_unit_test(lists_are_bounded),
         cmocka_unit_test(help_text),
     };

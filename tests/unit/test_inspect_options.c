@@ -37,7 +37,9 @@ static void defaults(void **state) {
     (void)state;
     assert_int_equal(parse("-m x -f doc"), WN_OK);
     assert_string_equal(options.reading.model_path, "x");
-    assert_string_equal(options.reading.document_path, "doc");
+    assert_int_equal(options.reading.documents.n, 1);
+    assert_string_equal(options.reading.documents.text[0], "doc");
+    assert_null(options.cache_path);
     assert_string_equal(options.reading.kernels, "auto");
     assert_int_equal(options.reading.n_ctx, WN_N_CTX_AUTO);
     assert_int_equal(options.n_queries, 32);
@@ -105,6 +107,23 @@ static void refusals(void **state) {
     expect_refusal("-m x -f doc --predict 3", "unknown flag --predict");
 }
 
+/* A cache file is shown without a model, and with few flags beside it. */
+static void a_file_stands_alone(void **state) {
+    (void)state;
+    assert_int_equal(parse("a.wkv"), WN_OK);
+    assert_string_equal(options.cache_path, "a.wkv");
+    assert_int_equal(parse("--json a.wkv -q"), WN_OK);
+    assert_true(options.json && options.reading.quiet);
+    assert_int_equal(parse("a.wkv --help"), WN_OK);
+    assert_true(options.help);
+    expect_refusal("a.wkv b.wkv", "unexpected word 'b.wkv' (inspect takes one FILE");
+    expect_refusal("a.wkv -m x", "--model does not go with a file (a.wkv is shown as it is");
+    expect_refusal("-f doc a.wkv", "--file does not go with a file");
+    expect_refusal("a.wkv --keep 20%", "--keep does not go with a file");
+    expect_refusal("a.wkv --mix 1", "--mix does not go with a file");
+    expect_refusal("-m x -f doc a.wkv", "--model does not go with a file");
+}
+
 static void warnings(void **state) {
     (void)state;
     char text[512];
@@ -149,6 +168,7 @@ int main(void) {
         cmocka_unit_test_setup(defaults, clear_environment),
         cmocka_unit_test_setup(flags_reach_their_fields, clear_environment),
         cmocka_unit_test_setup(refusals, clear_environment),
+        cmocka_unit_test_setup(a_file_stands_alone, clear_environment),
         cmocka_unit_test_setup(warnings, clear_environment),
         cmocka_unit_test_setup(help_names_every_flag, clear_environment),
     };

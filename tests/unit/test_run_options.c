@@ -40,18 +40,20 @@ static void defaults(void **state) {
     assert_int_equal(options.policy.score, WN_SCORE_FORESIGHT);
     assert_true(options.has_fallback);
     assert_int_equal(options.fallback.score, WN_SCORE_MIN_H);
-    assert_int_equal(options.n_predict, 256);
+    assert_int_equal(options.answer.n_predict, 256);
     assert_int_equal(options.reading.n_ctx, WN_N_CTX_AUTO);
     assert_int_equal(options.reading.n_batch, 512);
     assert_int_equal(options.reading.n_threads, 0);
-    assert_true(options.temperature == 0);
+    assert_true(options.answer.temperature == 0);
+    assert_int_equal(options.reading.documents.n, 0);
     assert_string_equal(options.reading.kernels, "auto");
 }
 
 static void flags_reach_their_fields(void **state) {
     (void)state;
     assert_int_equal(
-        parse("-m x -f doc -p a -p b --policy snapkv --keep 64MiB --pool max --seed 4294967295 "
+        parse("-m x -f doc -f more -p a -p b --policy snapkv --keep 64MiB --pool max --seed "
+              "4294967295 "
               "-n -1 -c 0 -t 3 -ub 64 --temp 0.5 --top-k 0 --top-p 1 --min-p 0 --compare --json "
               "-q"),
         WN_OK);
@@ -62,13 +64,17 @@ static void flags_reach_their_fields(void **state) {
     assert_int_equal(options.policy.pool, WN_POOL_MAX);
     assert_true(options.policy.seed == 4294967295u);
     assert_true(options.policy_flags.seed == 4294967295);
-    assert_int_equal(options.n_predict, WN_RUN_UNTIL_END);
+    assert_int_equal(options.answer.n_predict, WN_ANSWER_UNTIL_END);
+    assert_true(options.answer.seed == 4294967295);
+    assert_true(options.answer.temperature == 0.5 && options.answer.top_k == 0);
     assert_int_equal(options.reading.n_ctx, 0);
     assert_int_equal(options.reading.n_threads, 3);
     assert_int_equal(options.reading.n_batch, 64);
     assert_int_equal(options.questions.n, 2);
     assert_string_equal(options.questions.text[1], "b");
-    assert_string_equal(options.reading.document_path, "doc");
+    assert_int_equal(options.reading.documents.n, 2);
+    assert_string_equal(options.reading.documents.text[0], "doc");
+    assert_string_equal(options.reading.documents.text[1], "more");
     assert_true(options.compare && options.json && options.reading.quiet);
 }
 
@@ -86,6 +92,9 @@ static void refusals(void **state) {
     expect_refusal("-p q", "neither -m nor WINNOW_MODEL names one; give a GGUF file with -m FILE");
     expect_refusal("-m x -f - -p -", "standard input is named 2 times");
     expect_refusal("-m x -p - -p - -p -", "standard input is named 3 times");
+    expect_refusal("-m x -f - -f - -p q", "standard input is named 2 times");
+    expect_refusal("-m x -f a --file= -p q", "the document's name is empty");
+    expect_refusal("-m x -p q stray", "unexpected word 'stray' (run takes flags only");
     expect_refusal("-m x -p=q", "unknown flag -p=q");
     expect_refusal("-m x --prompt=", "a question is empty");
     expect_refusal("-m x --file= -p q", "the document's name is empty");

@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli/ask.h"
+
+#include "cli/cache_meta.h"
+#include "cli/commands.h"
+#include "cli/format.h"
+#include "cli/interrupt.h"
+#include "cli/memory.h"
+#include "core/clock.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* ---- the file and its model ---- */
+
+static wn_status read_info(struct wn_ask *ask, struct wn_error *err) {
+    struct wn_error why = {0};
+    const char *path = ask->options->cache_path;
+    wn_status status = wn_cache_info_read(path, &ask->info, &why);
+    if (status != WN_OK) {
+        return wn_cache_refuse(status, path, &why, err);
+    }
+    ask->meta = wn_cache_meta_parse(ask->info.meta);
+    return WN_OK;
+}
+
+static bool is_file(const char *path) {
+    struct stat info;
+    return path != NULL && stat(path, &info) == 0 && S_ISREG(info.st_mode);
+}
+
+/* Another model than the file's is refused before it is opened. `who` names it. */
+static wn_status check_model(const struct wn_ask *ask, const char *who, const char *remembered,
+                             struct wn_error *err) {
+    uint64_t fingerprint = 0;
+    /* What is wrong with a model that cannot be read is said by opening it. */
+    if (wn_model_fingerprint(ask->reading_options.model_path, &fingerprint, NULL) != WN_OK ||
+        fingerprint == ask->info.fingerprint) {
+        return WN_OK;
+    }
+    return wn_error_set(err, WN_E_MODEL,
+                        "cannot use the cache %.160s (%s another model than the one that made "
+                        "it%s%.200s; name that one with -m)",
+                        ask->options->cache_path, who, remembered != NULL ? ", " : "",
+                        remembered != NULL ? remembered : "");
+}
+
+/* -m, the model that the file remembers, or WINNOW_MODEL. */
+static wn_status find_model(struct wn_ask *ask, struct wn_error *err) {
+    const char *remembered = wn_cache_meta_text(ask->meta, "model", "path");
+    const char *environment = getenv("WINNOW_MODEL");
+    const char **path = &ask->reading_options.model_path;
+    if (*path != NULL) {
+        return check_model(ask, "-m names", remembered, err);
+    }
+    if (is_file(remembered)) {
+        *path = remembered;
+        return check_model(ask, "the place it remembers holds", remembered, err);
+    }
+    if (environment != NULL && environment[0] != '\0') {
+        *path = environment;
+        return check_model(ask, "WINNOW_MODEL names", remembered, err);
+    }
+    return wn_error_set(err, WN_E_MODEL,
+                        "no model for the cache %.120s (%s%.200s; name it with -m)",
+                        ask->options->cache_path,
+                        remembered != NULL ? "the one that made it is not any more at "
+                                           : "it does not tell which one made it",
+                        remembered != NULL ? remembered : "");
+}
+
+/* ---- lengths ---- */
+
+/* The beginning of a question for a message: whole characters, of its first line. */
+static int n_shown(const struct wn_question *question) {
+    enum { MOST = 60 };
+    size_t n = 0;
+    while (n < question->n_bytes && n < MOST && (unsigned char)question->text[n] >= ' ') {
+        n++;
+    }
+    while (n > 0 && n < question->n_bytes && ((unsigned char)question->text[n] & 0xC0) == 0x80) {
+        n--;
+    }
+    return (int)n;
+}
+
+wn_status wn_ask_check_length(const struct wn_ask *ask, int idx, int64_t limit,
+                              struct wn_error *err) {
+    const struct wn_question *question = &ask->reading.question[idx];
+    const int64_t n_left = limit - ask->info.n_tokens - 1;
+    if (question->tokens.n <= n_left) {
+        return WN_OK;
+    }
+    struct wn_text32 n_question, n_free, n_context, n_text;
+    return wn_error_set(
+        err, WN_E_CONTEXT,
+        "the question '%.*s' is too long (%s tokens, and the context of %s has %s left behind the "
+        "document's %s; ask something shorter%s)",
+        n_shown(question), question->text, wn_format_count(question->tokens.n, &n_question),
+        wn_format_count(limit, &n_context), wn_format_count(n_left > 0 ? n_left : 0, &n_free),
+        wn_format_count(ask->info.n_tokens, &n_text),
+        limit < ask->reading.model_info.n_ctx_train ? ", or raise -c" : "");
+}
+
+static int64_t smaller(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+
+/* Tokens that a session must be able to hold; of questions that are typed later, a guess. */
+static wn_status plan_lengths(struct wn_ask *ask, struct wn_error *err) {
+    enum { TYPED_TOKENS = 8192 };
+    const struct wn_ask_options *options = ask->options;
+    const int64_t limit = wn_reading_context(&ask->reading);
+    const int64_t n_text = ask->info.n_tokens;
+    wn_status status = WN_OK;
+    ask->n_ctx = limit;
+    if (options->interactive) {
+        const int64_t n_answer = options->answer.n_predict > 0 ? options->answer.n_predict : 0;
+        ask->n_ctx = smaller(limit, n_text + TYPED_TOKENS + n_answer);
+    }
+    if (options->reading.n_ctx != WN_N_CTX_AUTO) {
+        ask->n_ctx = limit;
+    }
+    for (int i = 0; i < options->questions.n && status == WN_OK; i++) {
+        status = wn_ask_check_length(ask, i, limit, err);
+    }
+    return status;
+}
+
+static int64_t n_needed(const struct wn_ask *ask) {
+    int64_t n_most = ask->info.n_tokens + 1;
+    if (ask->options->interactive || ask->options->reading.n_ctx != WN_N_CTX_AUTO) {
+        return ask->n_ctx;
+    }
+    for (int i = 0; i < ask->reading.n_questions; i++) {
+        const int64_t n_prompt = wn_reading_n_prompt(&ask->reading, i);
+        const struct wn_answer_limit answer =
+            wn_answer_limit(&ask->options->answer, ask->n_ctx - n_prompt);
+        n_most = n_prompt + answer.n_tokens > n_most ? n_prompt + answer.n_tokens : n_most;
+    }
+    return n_most;
+}
+
+/* ---- before the first answer ---- */
+
+static wn_status load(struct wn_ask *ask, struct wn_error *err) {
+    struct wn_error why = {0};
+    const char *path = ask->options->cache_path;
+    const double started = wn_clock();
+    wn_status status = wn_session_load(ask->reading.engine, path, &ask->session, &why);
+    ask->load_seconds = wn_clock() - started;
+    return status == WN_OK ? WN_OK : wn_cache_refuse(status, path, &why, err);
+}
+
+static wn_status prepare(struct wn_ask *ask, struct wn_error *err) {
+    const struct wn_ask_options *options = ask->options;
+    wn_status status = read_info(ask, err);
+    if (status == WN_OK) {
+        status = find_model(ask, err);
+    }
+    if (status == WN_OK) {
+        status = wn_reading_open_questions(&ask->reading, options->questions.text,
+                                           options->questions.n, ask->info.n_tokens, err);
+    }
+    if (status == WN_OK) {
+        status = plan_lengths(ask, err);
+    }
+    if (status != WN_OK) {
+        return status;
+    }
+    ask->answer = calloc((size_t)ask->reading.n_questions, sizeof *ask->answer);
+    if (ask->answer == NULL) {
+        return wn_error_set(err, WN_E_MEMORY, "out of memory for %d questions",
+                            ask->reading.n_questions);
+    }
+    status = wn_reading_make_engine(&ask->reading, n_needed(ask), err);
+    return status == WN_OK ? load(ask, err) : status;
+}
+
+/* ---- answering ---- */
+
+wn_status wn_ask_answer(struct wn_ask *ask, int idx, FILE *stream, struct wn_error *err) {
+    struct wn_answer *answer = &ask->answer[idx];
+    struct wn_reading *reading = &ask->reading;
+    const struct wn_answer_options *options = &ask->options->answer;
+    const int64_t n_prompt = wn_reading_n_prompt(reading, idx);
+    const struct wn_answer_limit limit = wn_answer_limit(options, ask->n_ctx - n_prompt);
+    struct wn_session *session = NULL;
+    wn_status status = wn_session_fork(ask->session, &session, err);
+    if (status == WN_OK) {
+        wn_reading_note_cut(reading, options, n_prompt, ask->n_ctx);
+        status = wn_reading_feed_question(reading, session, idx, err);
+    }
+    if (status == WN_OK) {
+        status = wn_answer_generate(reading->model, session, options, &limit, answer, stream, err);
+        ask->resident_bytes = wn_resident_bytes();
+    }
+    wn_session_free(session);
+    ask->n_asked++;
+    ask->n_answered += answer->n_tokens;
+    ask->n_decoded += answer->n_decoded;
+    ask->decode_seconds += answer->decode_seconds;
+    return status;
+}
+
+static wn_status answer_given(struct wn_ask *ask, struct wn_error *err) {
+    const int n_questions = ask->reading.n_questions;
+    FILE *stream = ask->options->json ? NULL : stdout;
+    wn_status status = WN_OK;
+    wn_interrupt_catch();
+    for (int i = 0; i < n_questions && status == WN_OK; i++) {
+        const struct wn_question *question = &ask->reading.question[i];
+        if (n_questions > 1 && stream != NULL) {
+            wn_answer_print_question(question->text, question->n_bytes, i, stream);
+        } else if (n_questions > 1) {
+            wn_reading_say(&ask->reading, "answering question %d of %d", i + 1, n_questions);
+        }
+        status = wn_interrupt_raised() ? WN_E_ABORTED : wn_ask_answer(ask, i, stream, err);
+    }
+    ask->interrupted = status == WN_E_ABORTED;
+    return status;
+}
+
+/* ---- the whole ---- */
+
+static wn_status print(const struct wn_ask *ask, struct wn_error *err) {
+    if (ask->options->json) {
+        wn_status status = wn_ask_print_json(ask, stdout, err);
+        if (status != WN_OK) {
+            return status;
+        }
+    } else if (!ask->options->reading.quiet) {
+        wn_ask_print_report(ask, stderr);
+    }
+    if (fflush(stdout) != 0 || ferror(stdout)) {
+        return wn_error_set(err, WN_E_IO, "cannot write to standard output (%s)", strerror(errno));
+    }
+    return WN_OK;
+}
+
+static void ask_free(struct wn_ask *ask) {
+    for (int i = 0; ask->answer != NULL && i < ask->reading.n_questions; i++) {
+        wn_answer_free(&ask->answer[i]);
+    }
+    free(ask->answer);
+    wn_session_free(ask->session);
+    wn_reading_free(&ask->reading);
+    wn_cache_info_free(&ask->info);
+    json_decref(ask->meta);
+}
+
+int wn_cmd_ask(int argc, char **argv) {
+    struct wn_ask_options options;
+    struct wn_error err = {0};
+    if (wn_ask_options_parse(argc, argv, &options, &err) != WN_OK) {
+        fprintf(stderr, "winnow: %s\n", err.message);
+        return WN_EXIT_USAGE;
+    }
+    if (options.help) {
+        wn_args_print_help(&wn_ask_flags, stdout);
+        return WN_EXIT_OK;
+    }
+    struct wn_ask ask = {.options = &options,
+                         .reading_options = options.reading,
+                         .reading = {.options = &ask.reading_options},
+                         .resident_bytes = -1};
+    /* Nothing is compressed here. */
+    wn_policy_default(&ask.reading.policy, WN_SCORE_FULL);
+    wn_status status = prepare(&ask, &err);
+    if (status == WN_OK) {
+        status = options.interactive ? wn_ask_answer_typed(&ask, &err) : answer_given(&ask, &err);
+    }
+    if (status == WN_OK || ask.interrupted) {
+        wn_status print_status = print(&ask, &err);
+        status = print_status != WN_OK ? print_status : status;
+    }
+    if (status != WN_OK && status != WN_E_ABORTED) {
+        wn_print_error(status, &err);
+    }
+    ask_free(&ask);
+    return wn_exit_status(status);
+}

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli/ask.h"
+#include "cli/cache_summary.h"
+#include "cli/format.h"
+#include "cli/json.h"
+
+#include <math.h>
+
+/* ---- text ---- */
+
+static void print_loaded(const struct wn_ask *ask, FILE *out) {
+    struct wn_cache_summary sum;
+    struct wn_text32 mean, count, bytes;
+    wn_cache_summarize(&ask->info, &sum);
+    fprintf(out,
+            "loaded     %s entries per head of %s tokens in %.1f ms: %.1f %%, KV cache %s; %s\n",
+            wn_format_count((int64_t)llround(sum.mean_kept), &mean),
+            wn_format_count(ask->info.n_tokens, &count), 1e3 * ask->load_seconds,
+            100 * sum.kept_share, wn_format_bytes(sum.kv_bytes, &bytes), ask->options->cache_path);
+}
+
+void wn_ask_print_report(const struct wn_ask *ask, FILE *out) {
+    const struct wn_reading *reading = &ask->reading;
+    struct wn_text32 resident, weights, read, decode, n_read, n_answered;
+    fputc('\n', out);
+    if (ask->interrupted) {
+        wn_reading_print_stopped(reading, "; so far:", out);
+    }
+    print_loaded(ask, out);
+    if (ask->options->interactive) {
+        fprintf(out, "questions  %d\n", ask->n_asked);
+    } else {
+        wn_reading_print_texts(reading, out);
+    }
+    if (ask->resident_bytes >= 0) {
+        fprintf(out, "resident   %s; the model file is %s of it\n",
+                wn_format_bytes(ask->resident_bytes, &resident),
+                wn_format_bytes(reading->model_info.file_bytes, &weights));
+    }
+    fprintf(out, "speed      question %s (%s tokens), answer %s (%s tokens)\n",
+            wn_format_rate(reading->n_read, reading->read_seconds, &read),
+            wn_format_count(reading->n_read, &n_read),
+            wn_format_rate(ask->n_decoded, ask->decode_seconds, &decode),
+            wn_format_count(ask->n_answered, &n_answered));
+    wn_reading_print_machine(reading, out);
+}
+
+/* ---- JSON ---- */
+
+static json_t *settings_json(struct wn_json *json, const struct wn_ask *ask) {
+    json_t *object = json_object();
+    wn_json_put_sampling(json, object, &ask->options->answer);
+    wn_json_put_integer(json, object, "seed", ask->options->answer.seed);
+    wn_json_put_engine(json, object, &ask->reading.engine_info);
+    return object;
+}
+
+static json_t *cache_json(struct wn_json *json, const struct wn_ask *ask) {
+    struct wn_cache_summary sum;
+    json_t *object = json_object();
+    wn_cache_summarize(&ask->info, &sum);
+    wn_json_put_string(json, object, "path", ask->options->cache_path);
+    wn_json_put_integer(json, object, "bytes", ask->info.file_bytes);
+    wn_json_put_integer(json, object, "document_tokens", ask->info.n_tokens);
+    wn_json_put_integer(json, object, "entries_before", sum.n_before);
+    wn_json_put_integer(json, object, "entries_after", sum.n_entries);
+    wn_json_put_number(json, object, "kept_share", sum.kept_share);
+    wn_json_put_integer(json, object, "kv_bytes", sum.kv_bytes);
+    wn_json_put_number(json, object, "load_seconds", ask->load_seconds);
+    return object;
+}
+
+static json_t *prompt_json(struct wn_json *json, const struct wn_reading *reading) {
+    json_t *object = json_object();
+    wn_json_put_integer(json, object, "tokens_read", reading->n_read);
+    wn_json_put_number(json, object, "seconds", reading->read_seconds);
+    wn_json_put_rate(json, object, "tokens_per_second", reading->n_read, reading->read_seconds);
+    return object;
+}
+
+static json_t *answers_json(struct wn_json *json, const struct wn_ask *ask) {
+    json_t *array = json_array();
+    for (int i = 0; i < ask->reading.n_questions; i++) {
+        const struct wn_question *question = &ask->reading.question[i];
+        json_t *object = json_object();
+        wn_json_put_text(json, object, "question", question->text, question->n_bytes);
+        wn_json_put_integer(json, object, "question_tokens", question->tokens.n);
+        wn_json_put_answer(json, object, &ask->answer[i]);
+        wn_json_append(json, array, object);
+    }
+    return array;
+}
+
+wn_status wn_ask_print_json(const struct wn_ask *ask, FILE *out, struct wn_error *err) {
+    struct wn_json json = {0};
+    json_t *root = json_object(), *memory = json_object();
+    wn_json_put_measured(&json, memory, "resident_bytes", ask->resident_bytes);
+    wn_json_put_string(&json, root, "winnow", wn_version());
+    wn_json_put(&json, root, "model", wn_json_model(&json, &ask->reading));
+    wn_json_put(&json, root, "settings", settings_json(&json, ask));
+    wn_json_put(&json, root, "cache", cache_json(&json, ask));
+    wn_json_put(&json, root, "prompt", prompt_json(&json, &ask->reading));
+    wn_json_put(&json, root, "memory", memory);
+    wn_json_put(&json, root, "answers", answers_json(&json, ask));
+    wn_json_put(&json, root, "interrupted", json_boolean(ask->interrupted));
+    return wn_json_print(&json, root, out, err);
+}

@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli/cache_meta.h"
+#include "cli/commands.h"
+#include "cli/compress_options.h"
+#include "cli/compression.h"
+#include "cli/format.h"
+#include "cli/interrupt.h"
+#include "cli/json.h"
+#include "cli/memory.h"
+#include "cli/policy_text.h"
+#include "cli/reading.h"
+#include "core/clock.h"
+#include "eval/output_path.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* One execution of `winnow compress`. */
+struct compress {
+    const struct wn_compress_options *options;
+    struct wn_reading reading;
+    struct wn_session *session;
+    struct wn_compress_report report;
+    int64_t full_resident_bytes, compressed_resident_bytes;
+    int64_t file_bytes;
+    double save_seconds;
+};
+
+/* ---- before ---- */
+
+static bool is_same_file(const char *path, const struct stat *other) {
+    struct stat info;
+    return strcmp(path, "-") != 0 && stat(path, &info) == 0 && info.st_dev == other->st_dev &&
+           info.st_ino == other->st_ino;
+}
+
+/* What is read must not be replaced by what is written. */
+static wn_status check_output(const struct wn_compress_options *options, struct wn_error *err) {
+    const char *path = options->output_path;
+    const struct wn_flag_texts *documents = &options->reading.documents;
+    struct stat info;
+    wn_status status = wn_output_check(path, err);
+    if (status != WN_OK || stat(path, &info) != 0) {
+        return status;
+    }
+    bool is_taken = is_same_file(options->reading.model_path, &info);
+    for (int i = 0; i < documents->n && !is_taken; i++) {
+        is_taken = is_same_file(documents->text[i], &info);
+    }
+    return is_taken ? wn_error_set(err, WN_E_ARG,
+                                   "cannot write %.300s (it is the model or a document, which "
+                                   "would be replaced; give -o another name)",
+                                   path)
+                    : WN_OK;
+}
+
+static wn_status prepare(struct compress *compress, struct wn_error *err) {
+    const struct wn_compress_options *options = compress->options;
+    struct wn_reading *reading = &compress->reading;
+    int64_t limit = 0, n_ctx = 0;
+    wn_status status = check_output(options, err);
+    if (status == WN_OK) {
+        status = wn_reading_open_document(reading, err);
+    }
+    if (status == WN_OK) {
+        status = wn_reading_limit(reading, 0, &limit, err);
+    }
+    if (status == WN_OK) {
+        n_ctx = options->reading.n_ctx == WN_N_CTX_AUTO ? reading->n_prompt_max : limit;
+        status = wn_reading_make_room(reading, limit, &n_ctx, err);
+    }
+    if (status == WN_OK) {
+        status = wn_reading_check_budget(reading, err);
+    }
+    const struct wn_policy *fallback = options->has_fallback ? &options->fallback : NULL;
+    return status == WN_OK ? wn_reading_begin(reading, fallback, n_ctx, &compress->session, err)
+                           : status;
+}
+
+/* ---- the work ---- */
+
+static wn_status save(struct compress *compress, struct wn_error *err) {
+    const struct wn_reading *reading = &compress->reading;
+    const char *path = compress->options->output_path;
+    char *meta = NULL;
+    wn_status status = wn_cache_meta_make(reading, &compress->report, &meta, err);
+    if (status != WN_OK) {
+        return status;
+    }
+    const struct wn_save_options options = {.tokens = reading->document_tokens.id,
+                                            .n_tokens = reading->document_tokens.n,
+                                            .meta = meta};
+    const double started = wn_clock();
+    status = wn_session_save(compress->session, path, &options, err);
+    compress->save_seconds = wn_clock() - started;
+    free(meta);
+    struct stat info;
+    compress->file_bytes = status == WN_OK && stat(path, &info) == 0 ? (int64_t)info.st_size : -1;
+    return status;
+}
+
+static wn_status work(struct compress *compress, struct wn_error *err) {
+    struct wn_reading *reading = &compress->reading;
+    wn_interrupt_catch();
+    wn_status status = wn_reading_feed_document(reading, compress->session, err);
+    if (status == WN_OK) {
+        compress->full_resident_bytes = wn_resident_bytes();
+        status = wn_session_compress(compress->session, &reading->policy, &compress->report, err);
+        compress->compressed_resident_bytes = wn_resident_bytes();
+    }
+    /* A signal until here leaves no file; from here on the file is completed. */
+    wn_interrupt_ignore();
+    if (status == WN_OK) {
+        status = wn_interrupt_raised() ? WN_E_ABORTED : save(compress, err);
+    }
+    wn_interrupt_release();
+    return status;
+}
+
+/* ---- output ---- */
+
+static void print_text(const struct compress *compress, const struct wn_compression *compression,
+                       FILE *out) {
+    const struct wn_reading *reading = &compress->reading;
+    struct wn_text32 before, after, size, seconds, rate, count;
+    wn_reading_print_texts(reading, out);
+    fputs("policy     ", out);
+    wn_policy_print(&reading->policy, out);
+    fputc('\n', out);
+    wn_compression_print(compression, out);
+    fprintf(out, "resident   %s before, %s after; the model file is %s of both\n",
+            wn_format_bytes(compress->full_resident_bytes, &before),
+            wn_format_bytes(compress->compressed_resident_bytes, &after),
+            wn_format_bytes(reading->model_info.file_bytes, &size));
+    fprintf(out, "reading    %s tokens in %s (%s)\n", wn_format_count(reading->n_read, &count),
+            wn_format_seconds(reading->read_seconds, &seconds),
+            wn_format_rate(reading->n_read, reading->read_seconds, &rate));
+    wn_reading_print_rehearsal(reading, out);
+    wn_reading_print_machine(reading, out);
+    fprintf(out, "stored     %s, %s, in %s\n", compress->options->output_path,
+            wn_format_bytes(compress->file_bytes, &size),
+            wn_format_seconds(compress->save_seconds, &seconds));
+}
+
+static wn_status print_json(const struct compress *compress, struct wn_error *err) {
+    const struct wn_reading *reading = &compress->reading;
+    struct wn_json json = {0};
+    json_t *root = json_object(), *settings = json_object(), *memory = json_object(),
+           *file = json_object();
+    wn_json_put_policy(&json, settings, &reading->policy);
+    wn_json_put_engine(&json, settings, &reading->engine_info);
+    wn_json_put_measured(&json, memory, "resident_before_bytes", compress->full_resident_bytes);
+    wn_json_put_measured(&json, memory, "resident_after_bytes",
+                         compress->compressed_resident_bytes);
+    wn_json_put_string(&json, file, "path", compress->options->output_path);
+    wn_json_put_measured(&json, file, "bytes", compress->file_bytes);
+    wn_json_put_number(&json, file, "seconds", compress->save_seconds);
+    wn_json_put_string(&json, root, "winnow", wn_version());
+    wn_json_put(&json, root, "model", wn_json_model(&json, reading));
+    wn_json_put(&json, root, "settings", settings);
+    wn_json_put_documents(&json, root, &reading->documents);
+    wn_json_put(&json, root, "prompt", wn_json_prompt(&json, reading));
+    wn_json_put(&json, root, "memory", memory);
+    wn_json_put(&json, root, "compression", wn_json_compression(&json, &compress->report));
+    wn_json_put(&json, root, "file", file);
+    return wn_json_print(&json, root, stdout, err);
+}
+
+static wn_status print(const struct compress *compress, struct wn_error *err) {
+    struct wn_compression compression = {0};
+    wn_compression_add(&compression, &compress->reading.policy, &compress->report);
+    wn_reading_note(&compress->reading, compression.is_flat_pyramid, compression.is_all_protected);
+    wn_status status = WN_OK;
+    if (compress->options->json) {
+        status = print_json(compress, err);
+    } else if (!compress->options->reading.quiet) {
+        print_text(compress, &compression, stderr);
+    }
+    if (status == WN_OK && (fflush(stdout) != 0 || ferror(stdout))) {
+        status =
+            wn_error_set(err, WN_E_IO, "cannot write to standard output (%s)", strerror(errno));
+    }
+    return status;
+}
+
+/* ---- the whole ---- */
+
+int wn_cmd_compress(int argc, char **argv) {
+    struct wn_compress_options options;
+    struct wn_error err = {0};
+    if (wn_compress_options_parse(argc, argv, &options, &err) != WN_OK) {
+        fprintf(stderr, "winnow: %s\n", err.message);
+        return WN_EXIT_USAGE;
+    }
+    if (options.help) {
+        wn_args_print_help(&wn_compress_flags, stdout);
+        return WN_EXIT_OK;
+    }
+    if (!options.reading.quiet) {
+        wn_compress_options_warn(&options, stderr);
+    }
+    struct compress compress = {.options = &options,
+                                .reading = {.options = &options.reading, .policy = options.policy}};
+    wn_status status = prepare(&compress, &err);
+    if (status == WN_OK) {
+        status = work(&compress, &err);
+    }
+    if (status == WN_OK) {
+        status = print(&compress, &err);
+    }
+    if (status == WN_E_ABORTED) {
+        wn_reading_print_stopped(&compress.reading, " (nothing was stored)", stderr);
+    } else if (status != WN_OK) {
+        wn_print_error(status, &err);
+    }
+    wn_session_free(compress.session);
+    wn_reading_free(&compress.reading);
+    return wn_exit_status(status);
+}
