@@ -59,8 +59,9 @@ void wn_model_info(const struct wn_model *model, struct wn_model_info *out);
 
 /*
  * What files that go with a model (calibrations, caches) know it by: FNV-1a of 64 bits over the size of
- * its GGUF file (8 bytes, little-endian), its first MiB and its last MiB, which hold the header, the
- * names and some of the weights. WN_E_IO, WN_E_MEMORY.
+ * its GGUF file (8 bytes, little-endian), its first MiB, its last MiB, and 256 blocks of 4 KiB evenly
+ * spaced between: the header, the names and a sample of the weights. Of a model in several files the
+ * first counts. WN_E_IO, WN_E_MEMORY.
  */
 wn_status wn_model_fingerprint(const char *path, uint64_t *out, struct wn_error *err);
 

@@ -47,6 +47,18 @@ static wn_status check_model(const struct wn_ask *ask, const char *who, const ch
                         remembered != NULL ? remembered : "");
 }
 
+/* The model at the remembered place is not what it was. */
+static wn_status check_remembered(const struct wn_ask *ask, const char *path,
+                                  struct wn_error *err) {
+    if (check_model(ask, "", NULL, NULL) == WN_OK) {
+        return WN_OK;
+    }
+    return wn_error_set(err, WN_E_MODEL,
+                        "cannot use the cache %.160s (%.200s is not any more the model that made "
+                        "it; name that one with -m, or compress again)",
+                        ask->options->cache_path, path);
+}
+
 /* -m, the model that the file remembers, or WINNOW_MODEL. */
 static wn_status find_model(struct wn_ask *ask, struct wn_error *err) {
     const char *remembered = wn_cache_meta_text(ask->meta, "model", "path");
@@ -57,7 +69,7 @@ static wn_status find_model(struct wn_ask *ask, struct wn_error *err) {
     }
     if (is_file(remembered)) {
         *path = remembered;
-        return check_model(ask, "the place it remembers holds", remembered, err);
+        return check_remembered(ask, remembered, err);
     }
     if (environment != NULL && environment[0] != '\0') {
         *path = environment;
@@ -94,6 +106,13 @@ wn_status wn_ask_check_length(const struct wn_ask *ask, int idx, int64_t limit,
         return WN_OK;
     }
     struct wn_text32 n_question, n_free, n_context, n_text;
+    if (n_left <= 0) {
+        return wn_error_set(err, WN_E_CONTEXT,
+                            "there is no room for a question (the document's %s tokens fill the "
+                            "context of %s; raise -c)",
+                            wn_format_count(ask->info.n_tokens, &n_text),
+                            wn_format_count(limit, &n_context));
+    }
     return wn_error_set(
         err, WN_E_CONTEXT,
         "the question '%.*s' is too long (%s tokens, and the context of %s has %s left behind the "
@@ -149,6 +168,9 @@ static wn_status load(struct wn_ask *ask, struct wn_error *err) {
     struct wn_error why = {0};
     const char *path = ask->options->cache_path;
     const double started = wn_clock();
+    if (stat(path, &ask->loaded) != 0) {
+        ask->loaded = (struct stat){0};
+    }
     wn_status status = wn_session_load(ask->reading.engine, path, &ask->session, &why);
     ask->load_seconds = wn_clock() - started;
     return status == WN_OK ? WN_OK : wn_cache_refuse(status, path, &why, err);
@@ -181,6 +203,22 @@ static wn_status prepare(struct wn_ask *ask, struct wn_error *err) {
 
 /* ---- answering ---- */
 
+/* A new file in the old one's place does no harm; bytes changed in place do. */
+static wn_status check_unchanged(const struct wn_ask *ask, struct wn_error *err) {
+    const struct stat *then = &ask->loaded;
+    struct stat now;
+    if (stat(ask->options->cache_path, &now) != 0 || now.st_dev != then->st_dev ||
+        now.st_ino != then->st_ino ||
+        (now.st_size == then->st_size && now.st_mtim.tv_sec == then->st_mtim.tv_sec &&
+         now.st_mtim.tv_nsec == then->st_mtim.tv_nsec)) {
+        return WN_OK;
+    }
+    return wn_error_set(err, WN_E_IO,
+                        "the cache %.300s was changed while it was open (something wrote into it; "
+                        "ask again)",
+                        ask->options->cache_path);
+}
+
 wn_status wn_ask_answer(struct wn_ask *ask, int idx, FILE *stream, struct wn_error *err) {
     struct wn_answer *answer = &ask->answer[idx];
     struct wn_reading *reading = &ask->reading;
@@ -188,7 +226,10 @@ wn_status wn_ask_answer(struct wn_ask *ask, int idx, FILE *stream, struct wn_err
     const int64_t n_prompt = wn_reading_n_prompt(reading, idx);
     const struct wn_answer_limit limit = wn_answer_limit(options, ask->n_ctx - n_prompt);
     struct wn_session *session = NULL;
-    wn_status status = wn_session_fork(ask->session, &session, err);
+    wn_status status = check_unchanged(ask, err);
+    if (status == WN_OK) {
+        status = wn_session_fork(ask->session, &session, err);
+    }
     if (status == WN_OK) {
         wn_reading_note_cut(reading, options, n_prompt, ask->n_ctx);
         status = wn_reading_feed_question(reading, session, idx, err);
@@ -272,6 +313,8 @@ int wn_cmd_ask(int argc, char **argv) {
     if (status == WN_OK) {
         status = options.interactive ? wn_ask_answer_typed(&ask, &err) : answer_given(&ask, &err);
     }
+    /* What was refused has been said. */
+    const bool refused = ask.n_refused > 0;
     if (status == WN_OK || ask.interrupted) {
         wn_status print_status = print(&ask, &err);
         status = print_status != WN_OK ? print_status : status;
@@ -280,5 +323,5 @@ int wn_cmd_ask(int argc, char **argv) {
         wn_print_error(status, &err);
     }
     ask_free(&ask);
-    return wn_exit_status(status);
+    return status == WN_OK && refused ? WN_EXIT_FAILURE : wn_exit_status(status);
 }

@@ -9,6 +9,7 @@
 #include "winnow.h"
 
 #include <jansson.h>
+#include <sys/stat.h>
 
 struct wn_ask {
     const struct wn_ask_options *options;
@@ -17,6 +18,7 @@ struct wn_ask {
     struct wn_cache_info info;
     json_t *meta; /* NULL: none */
     struct wn_session *session;
+    struct stat loaded; /* the file as it was loaded */
     double load_seconds;
     int64_t n_ctx;            /* most tokens of the text, questions and answers included */
     struct wn_answer *answer; /* [reading.n_questions], once the texts are read */
@@ -25,6 +27,7 @@ struct wn_ask {
     int64_t n_answered, n_decoded;
     double decode_seconds;
     int64_t resident_bytes; /* while the last was answered; -1: not measured */
+    int n_refused;          /* typed questions that could not be answered */
     bool interrupted;
 };
 
@@ -32,7 +35,8 @@ struct wn_ask {
  * of its answer behind the document. WN_E_CONTEXT. */
 wn_status wn_ask_check_length(const struct wn_ask *ask, int idx, int64_t limit,
                               struct wn_error *err);
-/* Answers it from a copy of what was loaded. stream: as for wn_answer_generate. */
+/* Answers it from a copy of what was loaded. stream: as for wn_answer_generate. WN_E_IO when the
+ * file was changed meanwhile: what is mapped of it may then be anything. */
 wn_status wn_ask_answer(struct wn_ask *ask, int idx, FILE *stream, struct wn_error *err);
 /* Answers lines of standard input until there are no more. Ctrl-C stops an answer, and otherwise ends
  * the program. */

@@ -14,17 +14,18 @@
 /* What cannot be answered or was stopped is said, and the next question asked for. */
 static wn_status answer_line(struct wn_ask *ask, const char *line, size_t n_bytes,
                              struct wn_error *err) {
-    struct wn_error why = {0};
     wn_interrupt_catch();
     wn_status status = wn_reading_replace_question(&ask->reading, 0, line, n_bytes, err);
     if (status == WN_OK) {
-        status = wn_ask_check_length(ask, 0, ask->n_ctx, &why);
+        status = wn_ask_check_length(ask, 0, ask->n_ctx, err);
     }
     if (status == WN_OK) {
         status = wn_ask_answer(ask, 0, stdout, err);
         wn_answer_free(&ask->answer[0]);
-    } else if (status == WN_E_CONTEXT) {
-        wn_print_error(status, &why);
+    }
+    if (status == WN_E_CONTEXT) {
+        wn_print_error(status, err);
+        ask->n_refused++;
     }
     if (status == WN_E_ABORTED) {
         wn_reading_say(&ask->reading, "stopped on request");
@@ -90,6 +91,8 @@ wn_status wn_ask_answer_typed(struct wn_ask *ask, struct wn_error *err) {
                    wn_format_count((int64_t)llround(sum.mean_kept), &mean),
                    wn_format_count(ask->info.n_tokens, &count), 1e3 * ask->load_seconds);
     wn_status status = answer_lines(ask, &input, err);
+    /* Who types has seen what was refused; a script must be told. */
+    ask->n_refused = input.is_terminal ? 0 : ask->n_refused;
     wn_line_input_free(&input);
     return status;
 }

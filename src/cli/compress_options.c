@@ -105,6 +105,11 @@ static wn_status check_files(const struct wn_compress_options *options, struct w
         return wn_error_set(err, WN_E_ARG,
                             "the output's name is empty (-o got no text; name a file)");
     }
+    if (strcmp(options->output_path, "-") == 0) {
+        return wn_error_set(err, WN_E_ARG,
+                            "the cache cannot go to standard output (it is written as a file at "
+                            "once; name one, or ./- for a file of that name)");
+    }
     return WN_OK;
 }
 

@@ -60,7 +60,8 @@ static void print_policy(const json_t *meta, FILE *out) {
         return;
     }
     print_member(meta, "policy", "policy", "policy     ", out);
-    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+    const bool is_full = strcmp(wn_cache_meta_text(meta, "policy", "policy"), "full") == 0;
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0] && !is_full; i++) {
         print_member(meta, "policy", keys[i][0], keys[i][1], out);
     }
     fputc('\n', out);

@@ -4,6 +4,7 @@
 #include "winnow.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -91,6 +92,8 @@ static int dispatch(int argc, char **argv) {
 }
 
 int main(int argc, char **argv) {
+    /* A file that grows too large is an error to tell, not the end. */
+    signal(SIGXFSZ, SIG_IGN);
     const int exit_status = dispatch(argc, argv);
     if ((fflush(stdout) != 0 || ferror(stdout)) && exit_status == WN_EXIT_OK) {
         fprintf(stderr, "winnow: cannot write to standard output (%s)\n", strerror(errno));

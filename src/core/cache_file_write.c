@@ -332,6 +332,14 @@ static wn_status refuse(const char *path, int why, struct wn_error *err) {
     return wn_error_set(err, WN_E_IO, "cannot write %.300s (%s)", path, strerror(why));
 }
 
+/* An older file's rights go on to the new one. */
+static void keep_mode(const char *path, int fd) {
+    struct stat info;
+    if (stat(path, &info) == 0) {
+        (void)fchmod(fd, info.st_mode & 0777);
+    }
+}
+
 /* A folder cannot be replaced, and a device must not be. */
 static wn_status check_path(const char *path, struct wn_error *err) {
     struct stat info;
@@ -354,6 +362,7 @@ static wn_status write_atomically(const char *path, struct writer *w, struct wn_
         free(name);
         return refuse(path, why, err);
     }
+    keep_mode(path, w->fd);
     put_file(w);
     if (close(w->fd) != 0 && w->why == 0) {
         w->why = errno;
@@ -394,7 +403,10 @@ wn_status wn_cache_file_write(const char *path, const struct wn_store *store,
         status = wn_error_set(err, WN_E_MEMORY, "out of memory for the cache file %.300s", path);
     } else {
         XXH3_64bits_reset(w.hash);
-        status = write_atomically(path, &w, err);
+        /* Through a link, to what it names. */
+        char *target = realpath(path, NULL);
+        status = write_atomically(target != NULL ? target : path, &w, err);
+        free(target);
     }
     XXH3_freeState(w.hash);
     free(w.block);

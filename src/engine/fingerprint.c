@@ -8,6 +8,9 @@
 
 #include "winnow.h"
 
+/* Blocks of the weights, evenly spaced. */
+enum { N_SAMPLES = 256, SAMPLE_BYTES = 4096 };
+
 static uint64_t fnv1a(uint64_t hash, const unsigned char *bytes, size_t n_bytes) {
     for (size_t i = 0; i < n_bytes; i++)
         hash = (hash ^ bytes[i]) * UINT64_C(0x100000001b3);
@@ -31,8 +34,13 @@ static bool hash_file(FILE *file, int64_t n_bytes, unsigned char *buffer, size_t
         size[i] = (unsigned char)((uint64_t)n_bytes >> (8 * i));
     hash = fnv1a(hash, size, sizeof size);
     const size_t n_part = n_bytes < (int64_t)part_bytes ? (size_t)n_bytes : part_bytes;
-    const bool ok = hash_part(file, 0, n_part, buffer, &hash) &&
-                    hash_part(file, n_bytes - (int64_t)n_part, n_part, buffer, &hash);
+    const size_t n_sample = n_part < SAMPLE_BYTES ? n_part : SAMPLE_BYTES;
+    bool ok = hash_part(file, 0, n_part, buffer, &hash) &&
+              hash_part(file, n_bytes - (int64_t)n_part, n_part, buffer, &hash);
+    for (int i = 0; ok && i < N_SAMPLES; i++) {
+        const int64_t offset = (n_bytes - (int64_t)n_sample) / N_SAMPLES * i;
+        ok = hash_part(file, offset, n_sample, buffer, &hash);
+    }
     *out = hash;
     return ok;
 }

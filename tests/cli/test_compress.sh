@@ -179,7 +179,7 @@ run 0 ask "$made/all.wkv" -t 1 -p - -n 8 -q <<<"What is the red boat called?"
 [ "$out" = "$answer" ] || fail "the question from standard input is answered differently"
 # A line that is too long is refused, and the next one answered.
 { printf 'and so on %.0s' {1..400} && printf '\nWhat is the red boat called?\n'; } >"$work/lines"
-run 0 ask "$made/all.wkv" -t 1 -i -n 8 -c 400 <"$work/lines"
+run 1 ask "$made/all.wkv" -t 1 -i -n 8 -c 400 <"$work/lines"
 says "^winnow: the question 'and so on .*' is too long"
 [ "$(tail -n 1 "$work/out")" = "$answer" ] || fail "a refused question ended it"
 
@@ -263,6 +263,51 @@ open(sys.argv[2], "wb").write(data)
 PYTHON
 refused 1 '^winnow: cannot use the cache .*bad.wkv \(it is damaged: .*; make it anew with winnow compress\)$' \
     ask "$made/bad.wkv" -t 1 -p q
+
+# ---- what stands at the path ----
+refused 2 'cannot go to standard output \(.*; name one, or ./- for' compress -f "$work/short" -o -
+run 0 inspect "$made/all.wkv"
+shows '^policy +full$'
+# Written through a link, with the rights that the file had.
+ln -s target.wkv "$made/link.wkv"
+cp "$made/all.wkv" "$made/target.wkv"
+chmod 640 "$made/target.wkv"
+run 0 compress -t 1 -f "$work/more" --policy full -o "$made/link.wkv" -q
+[ -L "$made/link.wkv" ] || fail "the link was replaced"
+[ "$(stat -c %a "$made/target.wkv")" = 640 ] || fail "the rights changed"
+cmp -s "$made/target.wkv" "$made/all.wkv" && fail "the link's file was not written"
+# Too large for the limit of file sizes: said, and nothing left.
+before=$(ls "$made"; cksum <"$made/target.wkv")
+(ulimit -f 40 && "$WINNOW_BIN" compress -t 1 -f "$work/more" --policy full -o "$made/target.wkv") \
+    >"$work/out" 2>"$work/err" && fail "a file larger than allowed"
+says 'cannot write .*target.wkv \(File too large\)'
+[ "$(ls "$made"; cksum <"$made/target.wkv")" = "$before" ] || fail "a failed write left something"
+# Changed in place while it is open.
+cp "$made/all.wkv" "$made/changed.wkv"
+last_command="ask -i, of a file that is changed"
+{
+    echo "What is the red boat called?"
+    sleep 3
+    cp "$made/target.wkv" "$made/changed.wkv"
+    echo "And the green one?"
+} | "$WINNOW_BIN" ask "$made/changed.wkv" -t 1 -i -n 3 -q >"$work/out" 2>"$work/err"
+[ "${PIPESTATUS[1]}" -eq 1 ] || fail "a file that was changed is read on"
+says 'changed.wkv was changed while it was open \(.*; ask again\)$'
+# A weight in the middle of the model.
+cp "$WINNOW_MODEL" "$other"
+chmod u+w "$other"
+run 0 compress -t 1 -m "$other" -f "$work/more" --policy full -o "$made/middle.wkv" -q
+printf 'winnow' | dd of="$other" bs=1 seek=$(($(stat -c %s "$other") / 2)) conv=notrunc 2>/dev/null
+python3 - "$other" <<'PYTHON'
+import os, sys
+size = os.path.getsize(sys.argv[1])
+with open(sys.argv[1], "r+b") as f:
+    f.seek((size - 4096) // 256 * 128)
+    f.write(b"winnow")
+PYTHON
+refused 1 'middle.wkv \(.*other.gguf is not any more the model that made it; name that one with -m, ' \
+    ask "$made/middle.wkv" -p q
+rm "$other"
 
 # ---- interrupted: the older file stays, and nothing else ----
 if grep -q SigCgt /proc/self/status 2>/dev/null; then

@@ -261,17 +261,18 @@ static void fingerprints_tell_files_apart(void **state) {
     const uint64_t whole = fingerprint_of(bytes, N_BYTES);
     assert_true(whole == fingerprint_of(bytes, N_BYTES));
     assert_true(whole != fingerprint_of(bytes, N_BYTES + 1));
-    const int at[] = {0, (1 << 20) - 1, 2 << 20, N_BYTES - 1};
-    for (int i = 0; i < 4; i++) {
+    const int at[] = {0, (1 << 20) - 1, (N_BYTES - 4096) / 256 * 128, 2 << 20, N_BYTES - 1};
+    for (int i = 0; i < 5; i++) {
         bytes[at[i]] = 1;
         assert_true(whole != fingerprint_of(bytes, N_BYTES));
         bytes[at[i]] = 0;
     }
-    /* FNV-1a of the size, 3 as 8 bytes, and twice "abc", from its definition. */
+    /* FNV-1a of the size, 3 as 8 bytes, and of the first part, the last and 256 between, all "abc",
+     * from its definition. */
     uint64_t expected = UINT64_C(14695981039346656037);
-    const char hashed[] = "\3\0\0\0\0\0\0\0abcabc";
-    for (int i = 0; i < 14; i++) {
-        expected = (expected ^ (unsigned char)hashed[i]) * UINT64_C(1099511628211);
+    for (int i = 0; i < 8 + 3 * (2 + 256); i++) {
+        const int byte = i == 0 ? 3 : i < 8 ? 0 : "abc"[(i - 8) % 3];
+        expected = (expected ^ (unsigned char)byte) * UINT64_C(1099511628211);
     }
     assert_true(fingerprint_of("abc", 3) == expected);
     free(bytes);
