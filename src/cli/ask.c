@@ -31,13 +31,17 @@ static bool is_file(const char *path) {
     return path != NULL && stat(path, &info) == 0 && S_ISREG(info.st_mode);
 }
 
+/* What is wrong with a model that cannot be read is said by opening it. */
+static bool is_other_model(const struct wn_ask *ask) {
+    uint64_t fingerprint = 0;
+    return wn_model_fingerprint(ask->reading_options.model_path, &fingerprint, NULL) == WN_OK &&
+           fingerprint != ask->info.fingerprint;
+}
+
 /* Another model than the file's is refused before it is opened. `who` names it. */
 static wn_status check_model(const struct wn_ask *ask, const char *who, const char *remembered,
                              struct wn_error *err) {
-    uint64_t fingerprint = 0;
-    /* What is wrong with a model that cannot be read is said by opening it. */
-    if (wn_model_fingerprint(ask->reading_options.model_path, &fingerprint, NULL) != WN_OK ||
-        fingerprint == ask->info.fingerprint) {
+    if (!is_other_model(ask)) {
         return WN_OK;
     }
     return wn_error_set(err, WN_E_MODEL,
@@ -50,7 +54,7 @@ static wn_status check_model(const struct wn_ask *ask, const char *who, const ch
 /* The model at the remembered place is not what it was. */
 static wn_status check_remembered(const struct wn_ask *ask, const char *path,
                                   struct wn_error *err) {
-    if (check_model(ask, "", NULL, NULL) == WN_OK) {
+    if (!is_other_model(ask)) {
         return WN_OK;
     }
     return wn_error_set(err, WN_E_MODEL,

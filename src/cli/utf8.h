@@ -12,6 +12,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "core/utf8.h"
+
 /* Zero-initialise. */
 struct wn_utf8_stream {
     uint8_t pending[4];
@@ -28,8 +30,5 @@ size_t wn_utf8_push(struct wn_utf8_stream *stream, const char *bytes, size_t n_b
 /* Ends the text: an unfinished character becomes U+FFFD. Writes at most 3 bytes, returns how many.
  */
 size_t wn_utf8_finish(struct wn_utf8_stream *stream, char *out);
-
-/* True for valid UTF-8 without NUL bytes. O(n_bytes). */
-bool wn_utf8_is_text(const char *bytes, size_t n_bytes);
 
 #endif

@@ -12,6 +12,7 @@
 #include <xxhash.h>
 
 #include "core/cache_format.h"
+#include "core/utf8.h"
 
 wn_status wn_cache_damaged(const struct wn_cache_file *file, struct wn_error *err, const char *what,
                            ...) {
@@ -188,7 +189,7 @@ static const uint8_t *section_bytes(const struct wn_cache_file *file, enum wn_ca
 static wn_status read_meta(struct wn_cache_file *file, struct wn_error *err) {
     const uint64_t n_bytes = file->section[WN_CACHE_META].bytes;
     if (n_bytes > WN_CACHE_MAX_META_BYTES ||
-        !wn_cache_is_text((const char *)section_bytes(file, WN_CACHE_META), (size_t)n_bytes)) {
+        !wn_utf8_is_text((const char *)section_bytes(file, WN_CACHE_META), (size_t)n_bytes)) {
         return wn_cache_damaged(file, err, "its description is not UTF-8 of at most %d bytes",
                                 WN_CACHE_MAX_META_BYTES);
     }

@@ -9,6 +9,7 @@
 #include <xxhash.h>
 
 #include "core/cache_format.h"
+#include "core/utf8.h"
 
 enum { BLOCK_BYTES = 1 << 20 };
 /* Largest head of a file: header, table and the padding behind them. */
@@ -49,7 +50,7 @@ static wn_status check_contents(const struct wn_cache_contents *c, struct wn_err
         }
     }
     if (c->n_meta_bytes > WN_CACHE_MAX_META_BYTES || (c->n_meta_bytes > 0 && c->meta == NULL) ||
-        !wn_cache_is_text(c->meta, c->n_meta_bytes)) {
+        !wn_utf8_is_text(c->meta, c->n_meta_bytes)) {
         return wn_error_set(err, WN_E_ARG,
                             "the description of a cache file must be UTF-8 of at most %d bytes",
                             WN_CACHE_MAX_META_BYTES);

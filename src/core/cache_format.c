@@ -19,39 +19,6 @@ _Static_assert(WN_TYPE_F16 == 0, "a type's number is part of the file format");
  * byte of a full page is without a value. */
 _Static_assert(WN_PAGE_LEN % WN_CACHE_ALIGN == 0, "pages have no gaps");
 
-/* Bytes of the character that begins at s, of which n bytes are there; 0 when it is broken: cut
- * off, overlong, a surrogate, beyond U+10FFFF. */
-static size_t character_bytes(const unsigned char *s, size_t n) {
-    if (s[0] < 0x80) {
-        return s[0] != 0;
-    }
-    const size_t n_bytes = s[0] >= 0xf0 ? 4 : s[0] >= 0xe0 ? 3 : 2;
-    if (s[0] < 0xc2 || s[0] > 0xf4 || n < n_bytes) {
-        return 0;
-    }
-    for (size_t i = 1; i < n_bytes; i++) {
-        if ((s[i] & 0xc0) != 0x80) {
-            return 0;
-        }
-    }
-    const bool is_broken = (s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] > 0x9f) ||
-                           (s[0] == 0xf0 && s[1] < 0x90) || (s[0] == 0xf4 && s[1] > 0x8f);
-    return is_broken ? 0 : n_bytes;
-}
-
-bool wn_cache_is_text(const char *bytes, size_t n_bytes) {
-    const unsigned char *s = (const unsigned char *)bytes;
-    size_t i = 0;
-    while (i < n_bytes) {
-        const size_t n = character_bytes(s + i, n_bytes - i);
-        if (n == 0) {
-            return false;
-        }
-        i += n;
-    }
-    return true;
-}
-
 enum wn_cache_fault wn_cache_check_entries(const uint8_t *log_weights, const uint8_t *positions,
                                            int64_t n, int64_t n_tokens, int64_t *next) {
     for (int64_t i = 0; i < n; i++) {

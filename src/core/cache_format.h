@@ -90,9 +90,6 @@ static inline uint64_t wn_cache_page_bytes(const struct wn_layer_shape *shape) {
     return wn_cache_align(shape->layout.page_bytes, WN_CACHE_ALIGN);
 }
 
-/* Whether bytes are UTF-8 without NUL. O(n_bytes). */
-bool wn_cache_is_text(const char *bytes, size_t n_bytes);
-
 /* What is wrong with entries; the sentences are parts of messages. */
 enum wn_cache_fault { WN_CACHE_SOUND, WN_CACHE_BAD_POSITION, WN_CACHE_BAD_WEIGHT };
 
