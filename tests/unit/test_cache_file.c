@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "cache_image.h"
+#include "pool_case.h"
 #include "store_model.h"
 
 static char folder[IMAGE_PATH_MAX], path[IMAGE_PATH_MAX];
@@ -24,18 +25,6 @@ static int remove_folder(void **state) {
     (void)state;
     image_folder_free(folder);
     return 0;
-}
-
-static struct wn_pool *pool_of(int64_t limit_bytes) {
-    struct wn_pool *pool = NULL;
-    assert_int_equal(wn_pool_create(limit_bytes, &pool), WN_OK);
-    return pool;
-}
-
-static int64_t in_use_bytes(const struct wn_pool *pool) {
-    struct wn_pool_usage usage;
-    wn_pool_usage(pool, &usage);
-    return usage.in_use_bytes;
 }
 
 static struct wn_cache_contents plain_contents(const struct model *model) {

@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 
 #include "cache_image.h"
+#include "pool_case.h"
 
 static char folder[IMAGE_PATH_MAX], path[IMAGE_PATH_MAX];
 
@@ -27,12 +28,6 @@ static int remove_folder(void **state) {
     (void)state;
     image_folder_free(folder);
     return 0;
-}
-
-static struct wn_pool *pool_of(int64_t limit_bytes) {
-    struct wn_pool *pool = NULL;
-    assert_int_equal(wn_pool_create(limit_bytes, &pool), WN_OK);
-    return pool;
 }
 
 static void the_same_store_gives_the_same_bytes(void **state) {

@@ -6,6 +6,7 @@
 #include <cmocka.h>
 
 #include "cli/compress_options.h"
+#include "option_case.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -13,24 +14,11 @@
 static struct wn_compress_options options;
 static struct wn_error err;
 
-/* Parses the words of a line, which must not hold spaces of their own. */
 static wn_status parse(const char *line) {
-    static char words[512];
-    char *argv[64];
-    int argc = 0;
-    snprintf(words, sizeof words, "compress %s", line);
-    for (char *word = strtok(words, " "); word != NULL; word = strtok(NULL, " ")) {
-        argv[argc++] = word;
-    }
+    char *argv[OPTION_WORDS_MAX];
+    const int argc = option_words("compress", line, argv);
     memset(&err, 0, sizeof err);
     return wn_compress_options_parse(argc, argv, &options, &err);
-}
-
-static int clear_environment(void **state) {
-    (void)state;
-    unsetenv("WINNOW_MODEL");
-    unsetenv("WINNOW_CPU");
-    return 0;
 }
 
 static void expect_refusal(const char *line, const char *part) {
@@ -39,26 +27,6 @@ static void expect_refusal(const char *line, const char *part) {
         fail_msg("'%s' does not say '%s'", err.message, part);
     }
     assert_null(strchr(err.message, '\n'));
-}
-
-/* The help into text, whose lines must fit a terminal; returns the flags that it names. */
-static int help(char *text, size_t text_bytes) {
-    FILE *out = tmpfile();
-    assert_non_null(out);
-    wn_args_print_help(&wn_compress_flags, out);
-    rewind(out);
-    text[fread(text, 1, text_bytes - 1, out)] = '\0';
-    rewind(out);
-    char line[512];
-    int n_flags = 0;
-    while (fgets(line, sizeof line, out) != NULL) {
-        if (strlen(line) > 81) {
-            fail_msg("too long: %s", line);
-        }
-        n_flags += strncmp(line, "  -", 3) == 0 || strncmp(line, "      --", 8) == 0;
-    }
-    fclose(out);
-    return n_flags;
 }
 
 static void defaults(void **state) {
@@ -146,7 +114,8 @@ static void help_shows_its_own_defaults(void **state) {
     static char text[32768];
     assert_int_equal(parse("--help"), WN_OK);
     assert_true(options.help);
-    assert_int_equal(help(text, sizeof text), wn_args_count(&wn_compress_flags));
+    assert_int_equal(option_help(&wn_compress_flags, text, sizeof text),
+                     wn_args_count(&wn_compress_flags));
     assert_non_null(strstr(text, "(default 10%)"));
     assert_non_null(strstr(text, "(default rehearsal)"));
     assert_null(strstr(text, "(default 20%)"));
@@ -168,12 +137,12 @@ static void warnings(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(defaults, clear_environment),
-        cmocka_unit_test_setup(flags_reach_their_fields, clear_environment),
-        cmocka_unit_test_setup(refusals, clear_environment),
-        cmocka_unit_test_setup(names_are_bounded, clear_environment),
-        cmocka_unit_test_setup(help_shows_its_own_defaults, clear_environment),
-        cmocka_unit_test_setup(warnings, clear_environment),
+        cmocka_unit_test_setup(defaults, option_clear_environment),
+        cmocka_unit_test_setup(flags_reach_their_fields, option_clear_environment),
+        cmocka_unit_test_setup(refusals, option_clear_environment),
+        cmocka_unit_test_setup(names_are_bounded, option_clear_environment),
+        cmocka_unit_test_setup(help_shows_its_own_defaults, option_clear_environment),
+        cmocka_unit_test_setup(warnings, option_clear_environment),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

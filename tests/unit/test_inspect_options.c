@@ -6,6 +6,7 @@
 #include <cmocka.h>
 
 #include "cli/inspect_options.h"
+#include "option_case.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -13,24 +14,11 @@
 static struct wn_inspect_options options;
 static struct wn_error err;
 
-/* Parses the words of a line, which must not hold spaces of their own. */
 static wn_status parse(const char *line) {
-    static char words[512];
-    char *argv[64];
-    int argc = 0;
-    snprintf(words, sizeof words, "inspect %s", line);
-    for (char *word = strtok(words, " "); word != NULL; word = strtok(NULL, " ")) {
-        argv[argc++] = word;
-    }
+    char *argv[OPTION_WORDS_MAX];
+    const int argc = option_words("inspect", line, argv);
     memset(&err, 0, sizeof err);
     return wn_inspect_options_parse(argc, argv, &options, &err);
-}
-
-static int clear_environment(void **state) {
-    (void)state;
-    unsetenv("WINNOW_MODEL");
-    unsetenv("WINNOW_CPU");
-    return 0;
 }
 
 static void defaults(void **state) {
@@ -143,34 +131,21 @@ static void help_names_every_flag(void **state) {
     (void)state;
     assert_int_equal(parse("--help"), WN_OK);
     assert_true(options.help);
-    FILE *out = tmpfile();
-    assert_non_null(out);
-    wn_args_print_help(&wn_inspect_flags, out);
-    rewind(out);
-    char line[512];
-    int n_flags = 0;
-    bool draws_a_division = false, explains_queries = false;
-    while (fgets(line, sizeof line, out) != NULL) {
-        if (strlen(line) > 81) {
-            fail_msg("too long: %s", line);
-        }
-        draws_a_division |= strstr(line, "--budget adaptive --plot kept.svg\n") != NULL;
-        explains_queries |= strstr(line, "heads[].queries") != NULL;
-        n_flags += strncmp(line, "  -", 3) == 0 || strncmp(line, "      --", 8) == 0;
-    }
-    assert_true(draws_a_division && explains_queries);
-    assert_int_equal(n_flags, wn_args_count(&wn_inspect_flags));
-    fclose(out);
+    static char text[1 << 16];
+    assert_int_equal(option_help(&wn_inspect_flags, text, sizeof text),
+                     wn_args_count(&wn_inspect_flags));
+    assert_non_null(strstr(text, "--budget adaptive --plot kept.svg\n"));
+    assert_non_null(strstr(text, "heads[].queries"));
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(defaults, clear_environment),
-        cmocka_unit_test_setup(flags_reach_their_fields, clear_environment),
-        cmocka_unit_test_setup(refusals, clear_environment),
-        cmocka_unit_test_setup(a_file_stands_alone, clear_environment),
-        cmocka_unit_test_setup(warnings, clear_environment),
-        cmocka_unit_test_setup(help_names_every_flag, clear_environment),
+        cmocka_unit_test_setup(defaults, option_clear_environment),
+        cmocka_unit_test_setup(flags_reach_their_fields, option_clear_environment),
+        cmocka_unit_test_setup(refusals, option_clear_environment),
+        cmocka_unit_test_setup(a_file_stands_alone, option_clear_environment),
+        cmocka_unit_test_setup(warnings, option_clear_environment),
+        cmocka_unit_test_setup(help_names_every_flag, option_clear_environment),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

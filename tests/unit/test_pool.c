@@ -12,12 +12,7 @@
 #include <unistd.h>
 
 #include "core/pool.h"
-
-static struct wn_pool *pool_of(int64_t limit_bytes) {
-    struct wn_pool *pool = NULL;
-    assert_int_equal(wn_pool_create(limit_bytes, &pool), WN_OK);
-    return pool;
-}
+#include "pool_case.h"
 
 static struct wn_pool_usage usage_of(const struct wn_pool *pool) {
     struct wn_pool_usage usage;

@@ -6,6 +6,7 @@
 #include <cmocka.h>
 
 #include "cli/run_options.h"
+#include "option_case.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -14,24 +15,11 @@
 static struct wn_run_options options;
 static struct wn_error err;
 
-/* Parses the words of a line, which must not hold spaces of their own. */
 static wn_status parse(const char *line) {
-    static char words[512];
-    char *argv[64];
-    int argc = 0;
-    snprintf(words, sizeof words, "run %s", line);
-    for (char *word = strtok(words, " "); word != NULL; word = strtok(NULL, " ")) {
-        argv[argc++] = word;
-    }
+    char *argv[OPTION_WORDS_MAX];
+    const int argc = option_words("run", line, argv);
     memset(&err, 0, sizeof err);
     return wn_run_options_parse(argc, argv, &options, &err);
-}
-
-static int clear_environment(void **state) {
-    (void)state;
-    unsetenv("WINNOW_MODEL");
-    unsetenv("WINNOW_CPU");
-    return 0;
 }
 
 static void defaults(void **state) {
@@ -136,22 +124,9 @@ static void help_needs_nothing_else(void **state) {
     (void)state;
     assert_int_equal(parse("--help"), WN_OK);
     assert_true(options.help);
-    FILE *out = tmpfile();
-    wn_args_print_help(&wn_run_flags, out);
-    rewind(out);
-    char line[512];
-    int n_flags = 0;
-    bool separates_names = false;
-    while (fgets(line, sizeof line, out) != NULL) {
-        if (strlen(line) > 81) {
-            fail_msg("too long: %s", line);
-        }
-        separates_names |= strstr(line, " b: how much each kept entry weighs\n") != NULL;
-        n_flags += strncmp(line, "  -", 3) == 0 || strncmp(line, "      --", 8) == 0;
-    }
-    assert_true(separates_names);
-    assert_int_equal(n_flags, wn_args_count(&wn_run_flags));
-    fclose(out);
+    static char text[1 << 16];
+    assert_int_equal(option_help(&wn_run_flags, text, sizeof text), wn_args_count(&wn_run_flags));
+    assert_non_null(strstr(text, " b: how much each kept entry weighs\n"));
 }
 
 static void warned(const char *line, char *text, size_t text_bytes) {
@@ -182,12 +157,12 @@ static void warnings(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(defaults, clear_environment),
-        cmocka_unit_test_setup(flags_reach_their_fields, clear_environment),
-        cmocka_unit_test_setup(refusals, clear_environment),
-        cmocka_unit_test_setup(the_environment_helps, clear_environment),
-        cmocka_unit_test_setup(help_needs_nothing_else, clear_environment),
-        cmocka_unit_test_setup(warnings, clear_environment),
+        cmocka_unit_test_setup(defaults, option_clear_environment),
+        cmocka_unit_test_setup(flags_reach_their_fields, option_clear_environment),
+        cmocka_unit_test_setup(refusals, option_clear_environment),
+        cmocka_unit_test_setup(the_environment_helps, option_clear_environment),
+        cmocka_unit_test_setup(help_needs_nothing_else, option_clear_environment),
+        cmocka_unit_test_setup(warnings, option_clear_environment),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,18 +11,7 @@
 #include <unistd.h>
 
 #include "store_model.h"
-
-static struct wn_pool *pool_of(int64_t limit_bytes) {
-    struct wn_pool *pool = NULL;
-    assert_int_equal(wn_pool_create(limit_bytes, &pool), WN_OK);
-    return pool;
-}
-
-static int64_t in_use_bytes(const struct wn_pool *pool) {
-    struct wn_pool_usage usage;
-    wn_pool_usage(pool, &usage);
-    return usage.in_use_bytes;
-}
+#include "pool_case.h"
 
 /* ---- tests ---- */
 
