@@ -187,7 +187,7 @@ says "^winnow: the question 'and so on .*' is too long"
 # ends it.
 last_command="ask -i, on a terminal"
 python3 - "$WINNOW_BIN" "$made/all.wkv" >"$work/terminal" <<'PYTHON' || fail "not as it should be on a terminal: $(tail -n 3 "$work/terminal")"
-import os, pty, select, signal, sys, time
+import os, pty, select, signal, sys, termios, time
 pid, terminal = pty.fork()
 if pid == 0:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -206,7 +206,17 @@ def wait_for(text):
             seen += os.read(terminal, 4096)
     seen = seen[seen.index(text) + len(text):]
 
-wait_for(b"> ")
+def wait_for_prompt():
+    """The prompt stands there before the line editor has the terminal: what is typed in between,
+    the system echoes by itself."""
+    wait_for(b"> ")
+    deadline = time.monotonic() + 60
+    while termios.tcgetattr(terminal)[3] & termios.ICANON:
+        if time.monotonic() > deadline:
+            sys.exit("the terminal is not the line editor's")
+        time.sleep(0.01)
+
+wait_for_prompt()
 # A letter too many is taken back.
 os.write(terminal, "Tell a tale of a Möwex\x7f.\r".encode())
 wait_for("Möwe".encode())
@@ -214,8 +224,7 @@ wait_for(b"\n")
 wait_for(b" ")
 os.write(terminal, b"\x03")
 wait_for(b"winnow: stopped on request")
-wait_for(b"> ")
-time.sleep(0.3)
+wait_for_prompt()
 os.write(terminal, b"\x03")
 _, status = os.waitpid(pid, 0)
 sys.exit(0 if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGINT else f"{status}")
