@@ -295,6 +295,51 @@ struct wn_compress_report {
 wn_status wn_session_compress(struct wn_session *session, const struct wn_policy *policy,
                               struct wn_compress_report *report, struct wn_error *err);
 
+/* ---- standing budgets ---- */
+
+/*
+ * A budget that a session keeps to while it is fed, however long its text grows: whenever it holds
+ * `slack` entries more than the budget it is compressed again. Log-weights compound: what an entry
+ * stood for before is part of its score and of its new weight.
+ */
+struct wn_standing_budget {
+    struct wn_policy policy; /* its `keep` is not used; a rehearsing one goes on as foresight */
+    int64_t tokens;          /* entries per KV head, the mean over heads where the policy divides
+                                its budget among them; >= 1 and room for the protected ones */
+    int64_t slack;           /* >= 1: entries per head above it before it is compressed again */
+    int window;              /* last queries that are kept for it, 1 .. 4096: what the policy looks
+                                at, whatever it would look at of a whole text */
+};
+/* The program's defaults: foresight, a slack of an eighth of the budget within 32 .. 256, and the
+ * last 256 queries. */
+void wn_standing_budget_default(struct wn_standing_budget *budget, int64_t tokens);
+
+/*
+ * Sets it, or takes it away (NULL). It holds from the next feed on: a step is at most as long as the
+ * room left, a feed of several tokens ends within the budget, and one of a single token within budget
+ * plus slack. While a prompt is fed for which the policy was announced (wn_session_observe), its own
+ * observation decides and is kept up, so that the prompt can be compressed at its end as usual;
+ * otherwise the last queries decide.
+ * Where the text would leave the engine's n_ctx, its positions are re-based: those of kept entries move
+ * down together, the first and the most recent keep their distances, and what lies between is drawn
+ * together in order. wn_session_n_tokens still counts all tokens fed.
+ * WN_E_ARG, WN_E_BUDGET when protected entries do not fit, WN_E_MODEL when the policy cannot serve the
+ * model, WN_E_MEMORY.
+ */
+wn_status wn_session_set_budget(struct wn_session *session, const struct wn_standing_budget *budget,
+                                struct wn_error *err);
+
+struct wn_standing_report {
+    int64_t n_compressions; /* since the budget was set */
+    double seconds;         /* they took */
+    int64_t peak_entries;   /* largest mean per KV head that a step reached, rounded up */
+    int64_t n_rebased;      /* how often positions were re-based, and the tokens fed at the first */
+    int64_t rebased_at;     /* and the last time; 0: never */
+    int64_t rebased_last_at;
+    int64_t position; /* of the next token */
+};
+void wn_session_standing_report(const struct wn_session *session, struct wn_standing_report *out);
+
 /* ---- inspection ---- */
 
 /*

@@ -397,8 +397,8 @@ struct retention {
  * kept as it is. */
 static bool page_is_unchanged(const struct retention *r, int64_t first, int64_t last) {
     const struct wn_retained *kept = r->kept;
-    if (kept->key != NULL || kept->value != NULL || kept->idx[first] != first ||
-        kept->idx[last - 1] != last - 1) {
+    if (kept->key != NULL || kept->value != NULL || kept->position != NULL ||
+        kept->idx[first] != first || kept->idx[last - 1] != last - 1) {
         return false; /* idx ascends: both ends in place means all are */
     }
     if (kept->log_weight == NULL) {
@@ -427,6 +427,10 @@ static void fill_page(const struct retention *r, int64_t first, int64_t last, ui
     if (kept->log_weight != NULL) {
         memcpy(page_log_weights(layout, data), kept->log_weight + first,
                (size_t)(last - first) * sizeof(float));
+    }
+    if (kept->position != NULL) {
+        memcpy(page_positions(layout, data), kept->position + first,
+               (size_t)(last - first) * sizeof(int32_t));
     }
     for (j = first; kept->key != NULL && j < last; j++) {
         uint8_t *row = data + (size_t)(j - first) * layout->k_row_bytes;
@@ -497,6 +501,10 @@ static int64_t n_entries_before(const struct head *h, const struct wn_page_layou
         }
     }
     return low;
+}
+
+int64_t wn_store_find(const struct wn_store *store, int layer, int head, int64_t n_tokens) {
+    return n_entries_before(head_of(store, layer, head), &store->shape[layer].layout, n_tokens);
 }
 
 void wn_store_truncate(struct wn_store *store, int64_t n_tokens) {

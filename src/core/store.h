@@ -91,9 +91,12 @@ struct wn_retained {
     const float *log_weight; /* [n_kept] new b; NULL: unchanged */
     const float *key;        /* [n_kept][k_dim] new keys; NULL: unchanged */
     const float *value;      /* [n_kept][v_dim] new values; NULL: unchanged */
+    const int32_t *position; /* [n_kept] new positions, ascending; NULL: unchanged */
 };
 wn_status wn_store_retain(struct wn_store *store, int layer, int head,
                           const struct wn_retained *kept, const struct wn_kernels *kernels);
+/* Entries of a head with position < n_tokens: the index of the first of the others. */
+int64_t wn_store_find(const struct wn_store *store, int layer, int head, int64_t n_tokens);
 /* Cuts every head back to the entries with position < n_tokens. */
 void wn_store_truncate(struct wn_store *store, int64_t n_tokens);
 

@@ -200,18 +200,13 @@ static void keep_recent(const struct wn_attention *attention, int layer,
         return;
     const struct wn_layer_geometry *geometry = &attention->geometry[layer];
     const int g = group_size(geometry);
-    const size_t dim = (size_t)geometry->k_dim;
     int t = span->n_rows - recent->window;
     if (t < item->token0)
         t = item->token0;
-    for (; t < item->token0 + item->n_tokens; t++) {
-        const size_t slot = (size_t)((span->position0 + t) % recent->window);
-        float *dst =
-            recent->q[layer] + (slot * (size_t)geometry->n_heads + (size_t)(item->head * g)) * dim;
-        for (int x = 0; x < g; x++)
-            memcpy(dst + (size_t)x * dim, query_row(node, span->row0 + t, item->head * g + x),
-                   dim * sizeof(float));
-    }
+    for (; t < item->token0 + item->n_tokens; t++)
+        for (int head = item->head * g; head < (item->head + 1) * g; head++)
+            wn_query_encode(recent->n_bits, query_row(node, span->row0 + t, head), geometry->k_dim,
+                            wn_recent_row(recent, geometry, layer, span->recent_place + t, head));
 }
 
 /* Keeps those queries of the block's tokens that are sampled. Token n_silent of the span, the first
@@ -294,7 +289,7 @@ static void run_attend(struct wn_attention *attention, int layer, const struct w
     if (item->n_parts > 1)
         out = partial_at(attention, item->partial, rows.n_rows);
     if (keeps)
-        out.kept = wn_attention_keep(scratch, rows.n_rows, wn_attention_n_kept(span, item));
+        out.kept = wn_attention_keep(scratch, rows.n_rows, wn_attention_n_kept(span, layer, item));
     attention->kernels->attend(&kv, item->first, item->last, &rows, &out, scratch->kernel);
     if (atomic_fetch_sub_explicit(&work->parts_left[item->group], 1, memory_order_acq_rel) > 1)
         return;

@@ -28,7 +28,8 @@ enum wn_observer_kind {
  *
  * Foreseen queries are those at every stride-th position, placed behind the text as soon as they are
  * computed: they look at the entries of their own step and those before, and an entry's mean is over
- * the queries that could see it. So no query has to be kept.
+ * the queries that could see it. So no query has to be kept. Of a text that goes on without a known end
+ * (`rolls`) all queries are placed a little behind their own step, and count less as it recedes.
  */
 struct wn_observer {
     enum wn_observer_kind kind;
@@ -36,11 +37,15 @@ struct wn_observer {
     int64_t n_total;         /* text length that anchors them; that queries are placed behind */
     double harmonic;         /* weighted: wn_query_harmonic of that */
     int64_t n_queries;       /* foreseen, rehearsed: summed so far, of each head */
-    int64_t n_entries;       /* rehearsed: entries observed */
-    int32_t *n_before;       /* foreseen: [capacity] queries of the steps before the entry's own */
-    int64_t capacity;        /* entries per row */
-    float **head_weight;     /* foreseen, rehearsed: [n_layers] -> [n_heads] gain^2 / G */
-    uint8_t **sum;           /* [n_layers] -> [wn_observer_rows] rows of core/sums.h */
+    bool rolls;              /* foreseen: without n_total */
+    double n_seen;           /* foreseen: n_queries, less what those long ago count less */
+    float *n_before;         /* foreseen: [n_places] n_seen before the step of a token, at its
+                                place % n_places; 0 for those longer ago */
+    int64_t n_places;
+    int64_t n_entries;   /* rehearsed: text positions observed */
+    int64_t capacity;    /* entries per row */
+    float **head_weight; /* foreseen, rehearsed: [n_layers] -> [n_heads] gain^2 / G */
+    uint8_t **sum;       /* [n_layers] -> [wn_observer_rows] rows of core/sums.h */
 };
 
 /* Rows of a layer's sums for each of its KV heads, of n_group query heads. */
@@ -52,15 +57,29 @@ static inline int wn_observer_rows(const struct wn_observer *observer, int n_gro
  * place in that range. The others follow at wn_foresee_stride. */
 int wn_foresee_count(const struct wn_observer *observer, int64_t position0, int n, int *first);
 int wn_foresee_stride(int64_t n_total);
-/* Where the query of a position is placed, given the text's length. */
+/* Where the query of a position is placed, given the text's length; and given the step that it is part of,
+ * of `n` tokens from position0 on. */
 int64_t wn_foresee_position(int64_t n_total, int64_t position);
+int64_t wn_foresee_ahead(const struct wn_observer *observer, int64_t position0, int n,
+                         int64_t position);
 
-/* The last `window` queries of a session, as captured: after RoPE and norm, not scaled. */
+/* The last `window` queries of a session, as captured: after RoPE and norm, not scaled. A query's
+ * place is the number of tokens that were fed before it: its position until positions are re-based. */
 struct wn_recent {
-    int window;        /* 0: none kept */
-    int64_t position0; /* queries before it were not captured */
-    float **q;         /* [n_layers] -> [window][n_heads][k_dim]; slot = position % window */
+    int window;     /* 0: none kept */
+    int n_bits;     /* of a code, see wn_query_encode */
+    int64_t place0; /* queries before it were not captured */
+    uint8_t **q;    /* [n_layers] -> [window][n_heads] rows; slot = place % window */
 };
+
+/* The row of a query head's query. */
+static inline uint8_t *wn_recent_row(const struct wn_recent *recent,
+                                     const struct wn_layer_geometry *geometry, int layer,
+                                     int64_t place, int head) {
+    const size_t slot = (size_t)(place % recent->window);
+    return recent->q[layer] + (slot * (size_t)geometry->n_heads + (size_t)head) *
+                                  wn_query_row_bytes(recent->n_bits, geometry->k_dim);
+}
 
 /* The part of a step that belongs to one session: rows row0 .. row0+n_rows-1 of the batch. */
 struct wn_span {
@@ -70,6 +89,7 @@ struct wn_span {
     struct wn_observer *observers;
     int n_observers;
     struct wn_recent *recent; /* or NULL */
+    int64_t recent_place;     /* of row 0 */
     /* Of which some are kept: the place of row n_silent among those they are taken from; or NULL. */
     struct wn_sampled_queries *sampled;
     int64_t sampled_place;

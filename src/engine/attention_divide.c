@@ -23,7 +23,7 @@ static bool span_observes(const struct wn_span *span) {
 
 /* Entries of a head that the span's queries are observed on. */
 static int64_t n_observed(const struct wn_span *span, int layer, int head) {
-    return span->rehearses ? span->observers[0].n_entries
+    return span->rehearses ? wn_store_find(span->store, layer, head, span->observers[0].n_entries)
                            : wn_store_length(span->store, layer, head) + span->n_rows;
 }
 

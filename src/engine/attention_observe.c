@@ -18,8 +18,10 @@ struct wn_kept *wn_attention_keep(struct thread_scratch *scratch, int n_rows, in
     return kept;
 }
 
-int64_t wn_attention_n_kept(const struct wn_span *span, const struct work_item *item) {
-    return span->rehearses ? span->observers[0].n_entries : item->last;
+int64_t wn_attention_n_kept(const struct wn_span *span, int layer, const struct work_item *item) {
+    return span->rehearses
+               ? wn_store_find(span->store, layer, item->head, span->observers[0].n_entries)
+               : item->last;
 }
 
 /* A block's place among the columns, cleared. */
@@ -79,7 +81,7 @@ void wn_attention_sum_block(struct wn_attention *attention, int layer, const str
     const struct columns *columns =
         item_columns(attention, layer, item, attention->work[layer].observed);
     const int g = group_size(&attention->geometry[layer]);
-    const int64_t n_kept = wn_attention_n_kept(span, item);
+    const int64_t n_kept = wn_attention_n_kept(span, layer, item);
     struct wn_observe_out out = {
         .lse = scratch->m,
         .weight = scratch->weight,
@@ -254,14 +256,16 @@ static struct wn_rows place_queries(const struct wn_attention *attention, int la
     const struct wn_layer_rope *rope = &attention->ropes[layer];
     const struct wn_span *span = &attention->spans[item->span];
     const struct wn_observer *observer = span_observer(span, WN_OBSERVER_FORESEEN);
-    const int g = group_size(geometry), stride = wn_foresee_stride(observer->n_total);
+    const int g = group_size(geometry);
+    const int stride = observer->rolls ? 1 : wn_foresee_stride(observer->n_total);
     const size_t dim = (size_t)geometry->k_dim;
     int row0;
     n_foreseen(span, &row0);
     for (int t = 0; t < item->n_tokens; t++) {
         const int row = row0 + (item->token0 + t) * stride;
         const int64_t position = span->position0 + row;
-        wn_rope_turn(rope, wn_foresee_position(observer->n_total, position) - position,
+        wn_rope_turn(rope,
+                     wn_foresee_ahead(observer, span->position0, span->n_rows, position) - position,
                      scratch->turn);
         for (int x = 0; x < g; x++) {
             float *q = scratch->q + (size_t)(x * item->n_tokens + t) * dim;

@@ -160,7 +160,7 @@ struct wn_rows wn_attention_pack_rows(const struct wn_attention *attention, int 
 /* Sets the thread's kept up for a block of n_rows rows and entries below n_kept. */
 struct wn_kept *wn_attention_keep(struct thread_scratch *scratch, int n_rows, int64_t n_kept);
 /* Entries of a head whose probabilities a block keeps. */
-int64_t wn_attention_n_kept(const struct wn_span *span, const struct work_item *item);
+int64_t wn_attention_n_kept(const struct wn_span *span, int layer, const struct work_item *item);
 /* Sums what a finished block of a span that is observed has kept. */
 void wn_attention_sum_block(struct wn_attention *attention, int layer, const struct work_item *item,
                             struct thread_scratch *scratch);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Compressing a session: what was observed goes through the core's pipeline, and the store keeps
  * what it says. */
+#include <stdlib.h>
+
 #include "core/clock.h"
 #include "engine/engine.h"
 
@@ -14,8 +16,17 @@ static bool changes(const struct wn_head_view *view, const struct wn_selection *
     return false;
 }
 
+/* Room for the sums of the longest head. */
+static float *make_sums(const struct wn_gathered *all) {
+    int64_t most = 1;
+    for (int i = 0; i < all->n_heads; i++)
+        most = all->view[i].n_entries > most ? all->view[i].n_entries : most;
+    return malloc((size_t)most * sizeof(float));
+}
+
+/* sums: where those of a head are moved, if observation goes on; or NULL. */
 static wn_status apply(struct wn_session *session, const struct wn_gathered *all,
-                       const struct wn_plan *plan, struct wn_error *err) {
+                       const struct wn_plan *plan, float *sums, struct wn_error *err) {
     for (int i = 0; i < all->n_heads; i++) {
         const struct wn_head_view *view = &all->view[i];
         const struct wn_selection *kept = &plan->head[i];
@@ -32,6 +43,9 @@ static wn_status apply(struct wn_session *session, const struct wn_gathered *all
             wn_session_lose_observation(session);
             return wn_error_set(err, status, "out of memory while compacting");
         }
+        if (sums != NULL)
+            wn_session_compact_sums(session, view->layer, view->head, kept->idx, kept->n_kept,
+                                    view->n_entries, sums);
         session->compressed = true;
     }
     return WN_OK;
@@ -54,12 +68,17 @@ static void report_usage(const struct wn_session *session, struct wn_compress_re
 }
 
 static wn_status compress(struct wn_session *session, const struct wn_policy *policy,
-                          struct wn_compress_report *report, struct wn_error *err) {
+                          bool observes_on, struct wn_compress_report *report,
+                          struct wn_error *err) {
     struct wn_gathered all;
     struct wn_plan plan = {0};
+    float *sums = NULL;
     wn_status status = wn_session_plan(session, policy, &all, &plan, err);
+    if (status == WN_OK && observes_on && (sums = make_sums(&all)) == NULL)
+        status = wn_error_set(err, WN_E_MEMORY, "out of memory while compacting");
     if (status == WN_OK)
-        status = apply(session, &all, &plan, err);
+        status = apply(session, &all, &plan, sums, err);
+    free(sums);
     if (status == WN_OK) {
         report->n_fallback = plan.n_fallback;
         report->n_capped = plan.n_capped;
@@ -73,6 +92,15 @@ static wn_status compress(struct wn_session *session, const struct wn_policy *po
     return status;
 }
 
+wn_status wn_session_compress_onward(struct wn_session *session, const struct wn_policy *policy,
+                                     struct wn_error *err) {
+    struct wn_compress_report report = {0};
+    const wn_status status = compress(session, policy, session->n_observers > 0, &report, err);
+    if (status == WN_OK)
+        wn_pool_trim(session->engine->pool);
+    return status;
+}
+
 wn_status wn_session_compress(struct wn_session *session, const struct wn_policy *policy,
                               struct wn_compress_report *report, struct wn_error *err) {
     const double start = wn_clock();
@@ -81,8 +109,9 @@ wn_status wn_session_compress(struct wn_session *session, const struct wn_policy
     if (status != WN_OK)
         return status;
     report_usage(session, &done, true);
+    const struct wn_policy chosen = wn_session_policy(session, policy);
     if (policy->score != WN_SCORE_FULL && session->n_tokens > 0)
-        status = compress(session, policy, &done, err);
+        status = compress(session, &chosen, session->standing.is_set, &done, err);
     if (status != WN_OK)
         return status;
     wn_session_drop_observation(session);

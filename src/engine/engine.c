@@ -80,6 +80,21 @@ static void check_tokens(const struct wn_model *model, int32_t *tokens, int n) {
     }
 }
 
+/* Keys are turned by the rotation of the queries, where that is theirs. */
+static void check_key_rope(struct wn_engine *engine, const struct wn_graft *graft, int layer) {
+    const struct wn_rope_node *key = &wn_graft_key_ropes(graft)[layer];
+    const struct wn_rope_node *query = &wn_graft_ropes(graft)[layer];
+    const char *fault = key->fault;
+    if (fault == NULL && query->fault == NULL &&
+        (!wn_rope_node_equal(key, query) ||
+         (key->found && key->head_dim != engine->geometry[layer].k_dim)))
+        fault = "its keys turn otherwise than its queries";
+    if (fault == NULL)
+        fault = query->fault;
+    if (fault != NULL && engine->key_fault[0] == '\0')
+        snprintf(engine->key_fault, sizeof engine->key_fault, "%.70s (layer %d)", fault, layer);
+}
+
 /* A model whose queries cannot be re-posed serves every policy but those that need it. */
 static wn_status take_ropes(struct wn_engine *engine, const struct wn_graft *graft,
                             struct wn_error *err) {
@@ -92,6 +107,7 @@ static wn_status take_ropes(struct wn_engine *engine, const struct wn_graft *gra
                      detail.message, i);
         if (status != WN_OK && status != WN_E_MODEL)
             return wn_error_set(err, status, "%s", detail.message);
+        check_key_rope(engine, graft, i);
     }
     return WN_OK;
 }

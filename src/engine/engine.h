@@ -40,10 +40,11 @@ struct wn_engine {
     struct llama_batch batch;
     struct wn_graft *graft;
     struct wn_layer_geometry *geometry; /* [n_layers] */
-    struct wn_layer_rope *ropes;        /* [n_layers] */
+    struct wn_layer_rope *ropes;        /* [n_layers], of queries */
     float **gain; /* [n_layers] -> [n_heads], see gain.h; NULL until foresight needs it */
     struct wn_calibration *calibration; /* or NULL */
     char rope_fault[96];                /* why queries cannot be re-posed; "" when they can */
+    char key_fault[96];                 /* likewise of keys, which turn as the queries do */
     struct wn_attention *attention;
     struct wn_pool *pool;
     struct wn_layer_shape *shapes; /* [n_layers] */
@@ -58,10 +59,19 @@ struct wn_engine {
     bool stopped;
 };
 
+/* A session's standing budget. */
+struct wn_standing {
+    bool is_set;
+    struct wn_standing_budget budget;
+    struct wn_standing_report report;
+    int64_t faded_at; /* tokens fed when what was foreseen last faded */
+};
+
 struct wn_session {
     struct wn_engine *engine;
     struct wn_store *store;
-    int64_t n_tokens;
+    int64_t n_tokens;     /* the position of the next token */
+    int64_t n_rebased_by; /* tokens fed are more by these, which re-basing took off positions */
     bool has_logits;
     float *logits; /* [n_vocab] */
     struct wn_observer observers[WN_MAX_OBSERVERS];
@@ -69,6 +79,7 @@ struct wn_session {
     struct wn_recent recent;
     struct wn_sampled_queries sampled;   /* of the text, for a fit */
     struct wn_sampled_queries rehearsed; /* of its rehearsal, likewise; n = 0: none */
+    struct wn_standing standing;
     bool compressed;
     bool observation_lost; /* a step or a compression stopped midway */
 };
@@ -98,10 +109,15 @@ wn_status wn_engine_step(struct wn_engine *engine, const struct wn_step_part *pa
 
 /* ---- observation ---- */
 
-wn_status wn_observers_reserve(struct wn_session *session, int64_t n_entries);
+/* Room for n_new more entries in the sums. */
+wn_status wn_observers_reserve(struct wn_session *session, int64_t n_new);
 void wn_session_drop_observation(struct wn_session *session);
 /* After a step or a compression that stopped midway: what was collected holds parts of it. */
 void wn_session_lose_observation(struct wn_session *session);
+/* Has the sums of a head follow a compression: entries idx [n_kept] of n stay. sums float [n] is for
+ * its use. */
+void wn_session_compact_sums(struct wn_session *session, int layer, int head, const int32_t *idx,
+                             int64_t n_kept, int64_t n, float *sums);
 wn_status wn_session_copy_observation(struct wn_session *to, const struct wn_session *from);
 int64_t wn_session_observe_bytes(const struct wn_session *session);
 /* Adds a copy of the observer; one with n_entries > 0 gets room for their sums now, the others as
@@ -119,11 +135,31 @@ const struct wn_observer *wn_session_observer(const struct wn_session *session,
 /* An observer's sums of a KV head's first n_entries: observed float [wn_observer_rows][n_entries]. */
 void wn_session_observed(const struct wn_session *session, const struct wn_observer *observer,
                          int layer, int head, int64_t n_entries, float *observed);
+/* ---- the last queries ---- */
+
+/* The place of the query of a position, see wn_recent. */
+static inline int64_t wn_session_place(const struct wn_session *session, int64_t position) {
+    return position + session->n_rebased_by;
+}
+void wn_recent_free(struct wn_recent *recent, int n_layers);
+wn_status wn_recent_copy(const struct wn_engine *engine, const struct wn_recent *from,
+                         struct wn_recent *to);
+size_t wn_recent_layer_bytes(const struct wn_recent *recent,
+                             const struct wn_layer_geometry *geometry);
+/* Keeps from now on the last `window` queries, in codes of n_bits; those that are kept already go on
+ * being kept. window 0: none. WN_E_MEMORY leaves what was. */
+wn_status wn_session_resize_recent(struct wn_session *session, int window, int n_bits);
+/* Keeps at least the last `window` queries as floats, or all of a text shorter than that. WN_E_STATE,
+ * naming who needs them: one of them was fed already. */
+wn_status wn_session_keep_recent(struct wn_session *session, const char *who, int window,
+                                 int64_t n_total, struct wn_error *err);
+/* How many of the last queries are at hand. */
+int64_t wn_session_n_recent(const struct wn_session *session);
 /* Whether the last n queries, or all of a shorter text, were kept. */
 bool wn_session_holds_queries(const struct wn_session *session, int n);
-/* A kept query of a query head, float [k_dim], not scaled. */
-const float *wn_session_query(const struct wn_session *session, int layer, int head,
-                              int64_t position);
+/* A kept query of a query head: q float [k_dim], not scaled. */
+void wn_session_query(const struct wn_session *session, int layer, int head, int64_t position,
+                      float *q);
 /*
  * Attention of the session's last `window` kept queries over a head's entries, summed with the
  * policy's query weights: observed float [n_group][n_entries] (overwritten). scratch from
@@ -142,9 +178,23 @@ void wn_engine_free_gains(struct wn_engine *engine);
 float **wn_engine_make_gains(const struct wn_engine *engine);
 /* WN_E_MODEL when the model's queries cannot be placed anew. Measures the gains on first use. */
 wn_status wn_engine_foresee_check(struct wn_engine *engine, struct wn_error *err);
+/* What a squared probability of a query head counts for: gain^2 / G. */
+float wn_engine_head_weight(const struct wn_engine *engine, float *const *gain, int layer,
+                            int head);
 /* Mean square attention of the foreseen queries that could see each entry, joined over the group as
- * in wn_head_view: foreseen float [n_entries] (overwritten). */
-void wn_session_foreseen(const struct wn_session *session, int layer, int head, float *foreseen);
+ * in wn_head_view: foreseen float [n_entries] (overwritten); position as there. */
+void wn_session_foreseen(const struct wn_session *session, int layer, int head,
+                         const int32_t *position, float *foreseen);
+/* Has the session foresee without a known end, whether or not it foresaw a text of known length before.
+ * WN_E_MODEL, WN_E_MEMORY. */
+wn_status wn_session_foresee_onward(struct wn_session *session, struct wn_error *err);
+/* What such queries saw counts `factor` times as much from now on. */
+void wn_session_fade(struct wn_session *session, double factor);
+/* Whether a fit looks at the last queries, kept for a standing budget, because none of the whole text
+ * were. */
+bool wn_session_foresees_recent(const struct wn_session *session);
+/* Entries of a head that were rehearsed. */
+int64_t wn_session_n_rehearsed(const struct wn_session *session, int layer, int head);
 /* The same of rehearsed queries; 0 for entries that came after the rehearsal. */
 void wn_session_rehearsed(const struct wn_session *session, int layer, int head, float *rehearsed);
 
@@ -155,7 +205,7 @@ wn_status wn_session_sample_queries(struct wn_session *session, const struct wn_
                                     int64_t n_total, struct wn_error *err);
 /* Foreseen queries of each query head that are looked at: alone, and beside rehearsed ones. */
 enum { WN_REFERENCE_QUERIES = 160, WN_REFERENCE_BESIDE = 80 };
-/* How many foreseen ones were kept, and the t-th of a query head, placed and scaled: q float
+/* How many foreseen ones there are, and the t-th of a query head, placed and scaled: q float
  * [k_dim]. */
 int64_t wn_session_n_foreseen(const struct wn_session *session);
 void wn_foreseen_query(const struct wn_session *session, int layer, int head, int64_t t, float *q);
@@ -175,7 +225,42 @@ void wn_engine_free_calibration(struct wn_engine *engine);
 wn_status wn_engine_check_calibrated(const struct wn_engine *engine, const struct wn_policy *policy,
                                      struct wn_error *err);
 
+/* ---- standing budgets ---- */
+
+/* Before a step of up to *n tokens: compresses or re-bases where the session's budget or the context
+ * asks for it, and shortens the step to the room there is. */
+wn_status wn_session_make_room(struct wn_session *session, int64_t *n, struct wn_error *err);
+/* After a step. */
+void wn_session_note_peak(struct wn_session *session);
+/* After a feed of several tokens: back within the budget. */
+wn_status wn_session_settle(struct wn_session *session, struct wn_error *err);
+/* The policy that compresses the session: the one given where it was announced; under a standing budget
+ * what comes nearest to it with the last queries. */
+struct wn_policy wn_session_policy(const struct wn_session *session,
+                                   const struct wn_policy *policy);
+/*
+ * Moves the positions of all entries down so that the text ends at about half of n_ctx. WN_E_MODEL
+ * when the model's keys cannot be turned; WN_E_CONTEXT when a head has too many; WN_E_MEMORY may leave
+ * some heads done, after which the session is of no use.
+ */
+wn_status wn_session_rebase(struct wn_session *session, struct wn_error *err);
+/*
+ * New positions of a head's n entries at ascending positions below n_tokens, for a text that becomes
+ * n_after tokens long, n <= n_after <= n_tokens: the first n_sink positions stay, the last n_after / 2
+ * move down together, what is between is drawn together in order; where entries are too many for that
+ * the last ones move closest.
+ */
+void wn_rebase_positions(int64_t n_tokens, int64_t n_after, int64_t n_sink, int64_t n,
+                         const int32_t *position, int32_t *moved);
+
 /* ---- compression ---- */
+
+/* Compresses; what was observed goes on being observed, of what is left. */
+wn_status wn_session_compress_onward(struct wn_session *session, const struct wn_policy *policy,
+                                     struct wn_error *err);
+/* WN_E_STATE, with the reason, where the session did not observe what the policy needs. */
+wn_status wn_session_check_observed(const struct wn_session *session,
+                                    const struct wn_policy *policy, struct wn_error *err);
 
 /* The core's views of all heads of a session, with what it takes to read their arrays on demand. */
 struct wn_gathered {

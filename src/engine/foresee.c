@@ -17,8 +17,10 @@ enum {
     /* Texts up to this long have all their queries placed anew, twice as long ones every other. */
     STRIDE_TOKENS = 3000,
     MOST_STRIDE = 8,
-    /* They stand up to this far behind the text. */
-    HORIZON = 64
+    /* They stand up to this far behind the text, */
+    HORIZON = 64,
+    /* and so far behind its present end when that is not known. */
+    AHEAD = 64
 };
 
 /* ---- which, and where ---- */
@@ -30,9 +32,14 @@ int wn_foresee_stride(int64_t n_total) {
     return stride < 1 ? 1 : stride < MOST_STRIDE ? (int)stride : MOST_STRIDE;
 }
 
+static int observer_stride(const struct wn_observer *observer) {
+    return observer->rolls ? 1 : wn_foresee_stride(observer->n_total);
+}
+
 int wn_foresee_count(const struct wn_observer *observer, int64_t position0, int n, int *first) {
-    const int stride = wn_foresee_stride(observer->n_total);
-    const int64_t origin = observer->n_total > FIRST_POSITION ? FIRST_POSITION : 0;
+    const int stride = observer_stride(observer);
+    const int64_t origin =
+        observer->rolls || observer->n_total > FIRST_POSITION ? FIRST_POSITION : 0;
     int64_t from = position0 > origin ? position0 : origin;
     from += (stride - 1 - from % stride) % stride;
     *first = (int)(from - position0);
@@ -43,6 +50,12 @@ int64_t wn_foresee_position(int64_t n_total, int64_t position) {
     struct wn_rng rng;
     wn_rng_seed(&rng, 0, (uint64_t)position, 0, 0);
     return n_total + (int64_t)(wn_rng_next(&rng) % (uint64_t)HORIZON);
+}
+
+int64_t wn_foresee_ahead(const struct wn_observer *observer, int64_t position0, int n,
+                         int64_t position) {
+    return wn_foresee_position(observer->rolls ? position0 + n + AHEAD : observer->n_total,
+                               position);
 }
 
 /* ---- announcing them ---- */
@@ -80,30 +93,48 @@ wn_status wn_session_sample_queries(struct wn_session *session, const struct wn_
 
 /* ---- reading them ---- */
 
+bool wn_session_foresees_recent(const struct wn_session *session) {
+    return session->standing.is_set && session->sampled.n == 0;
+}
+
 int64_t wn_session_n_foreseen(const struct wn_session *session) {
-    return wn_sampled_find(&session->sampled, session->n_tokens);
+    return wn_session_foresees_recent(session)
+               ? wn_session_n_recent(session)
+               : wn_sampled_find(&session->sampled, session->n_tokens);
 }
 
 void wn_foreseen_query(const struct wn_session *session, int layer, int head, int64_t t, float *q) {
     const struct wn_engine *engine = session->engine;
     const struct wn_layer_geometry *geometry = &engine->geometry[layer];
     const struct wn_sampled_queries *sampled = &session->sampled;
-    const int64_t position = wn_sampled_position(sampled, t);
-    wn_query_decode(sampled->n_bits, wn_sampled_row(sampled, engine->geometry, layer, t, head),
-                    geometry->k_dim, q);
+    int64_t position;
+    if (wn_session_foresees_recent(session)) {
+        position = session->n_tokens - wn_session_n_recent(session) + t;
+        wn_session_query(session, layer, head, position, q);
+    } else {
+        position = wn_sampled_position(sampled, t);
+        wn_query_decode(sampled->n_bits, wn_sampled_row(sampled, engine->geometry, layer, t, head),
+                        geometry->k_dim, q);
+    }
     wn_rope_shift(&engine->ropes[layer], q,
                   wn_foresee_position(session->n_tokens, position) - position);
     for (int i = 0; i < geometry->k_dim; i++)
         q[i] *= geometry->scale;
 }
 
-void wn_session_foreseen(const struct wn_session *session, int layer, int head, float *foreseen) {
+void wn_session_foreseen(const struct wn_session *session, int layer, int head,
+                         const int32_t *position, float *foreseen) {
     const struct wn_observer *observer = wn_session_find_observer(session, WN_OBSERVER_FORESEEN);
     const int64_t n = wn_store_length(session->store, layer, head);
+    const int64_t n_fed = wn_session_place(session, session->n_tokens);
     wn_session_observed(session, observer, layer, head, n, foreseen);
     for (int64_t i = 0; i < n; i++) {
-        const int64_t n_seeing = observer->n_queries - observer->n_before[i];
-        foreseen[i] /= (float)(n_seeing > 0 ? n_seeing : 1);
+        const int64_t place = wn_session_place(session, position != NULL ? position[i] : i);
+        const bool is_long_ago = place < n_fed - observer->n_places;
+        const double n_before =
+            is_long_ago ? 0.0 : (double)observer->n_before[place % observer->n_places];
+        const double n_seeing = observer->n_seen - n_before;
+        foreseen[i] /= (float)(n_seeing > 1.0 ? n_seeing : 1.0);
     }
 }
 

@@ -57,7 +57,7 @@ static bool read_head(void *user, int i_head, int thread, const struct wn_head_a
         wn_session_observed(session, wn_session_observer(session, all->policy), layer, head,
                             view->n_entries, arrays->observed);
     if (arrays->foreseen != NULL)
-        wn_session_foreseen(session, layer, head, arrays->foreseen);
+        wn_session_foreseen(session, layer, head, view->position, arrays->foreseen);
     if (arrays->rehearsed != NULL)
         wn_session_rehearsed(session, layer, head, arrays->rehearsed);
     if (arrays->k_norm != NULL || arrays->v_norm != NULL) {
@@ -164,20 +164,22 @@ static bool gather(struct wn_gathered *all) {
     return make_scratch(all);
 }
 
-static wn_status check_observed(const struct wn_session *session, const struct wn_policy *policy,
-                                struct wn_error *err) {
+wn_status wn_session_check_observed(const struct wn_session *session,
+                                    const struct wn_policy *policy, struct wn_error *err) {
     const enum wn_observe needs = wn_policy_observe(policy);
     const char *name = wn_score_name(policy->score);
     const bool foresees = wn_policy_foresees(policy);
-    const bool fits = wn_policy_fits(policy);
+    /* The last queries serve where none of the whole text were kept. */
+    const bool fits = wn_policy_fits(policy) &&
+                      !(wn_session_foresees_recent(session) && wn_session_n_recent(session) > 0);
     if ((needs == WN_OBSERVE_NONE && !foresees && !fits) || session->n_tokens == 0)
         return WN_OK;
-    if (session->observation_lost)
+    if (session->observation_lost && !session->standing.is_set)
         return wn_error_set(err, WN_E_STATE,
                             "what policy %s observed was lost when a step was stopped midway",
                             name);
     const struct wn_observer *ahead = wn_session_find_observer(session, WN_OBSERVER_FORESEEN);
-    if ((foresees && ahead != NULL && session->n_tokens > ahead->n_total) ||
+    if ((foresees && ahead != NULL && !ahead->rolls && session->n_tokens > ahead->n_total) ||
         (fits && session->sampled.n > 0 && session->n_tokens > session->sampled.n_total))
         return wn_error_set(
             err, WN_E_STATE,
@@ -243,7 +245,7 @@ wn_status wn_session_gather(const struct wn_session *session, const struct wn_po
     if (status == WN_OK)
         status = wn_engine_check_calibrated(session->engine, policy, err);
     if (status == WN_OK)
-        status = check_observed(session, policy, err);
+        status = wn_session_check_observed(session, policy, err);
     if (status != WN_OK)
         return status;
     if (!gather(all) || !fill_shares(all))

@@ -24,8 +24,9 @@ struct wn_graft {
     bool active;
     struct wn_graft_hooks hooks;
     struct wn_layer_geometry *geometry;
-    struct wn_rope_node *ropes; /* [n_layers] */
-    struct graft_op *ops;       /* [n_layers][OP_COUNT] */
+    struct wn_rope_node *ropes;     /* [n_layers], of queries */
+    struct wn_rope_node *key_ropes; /* [n_layers] */
+    struct graft_op *ops;           /* [n_layers][OP_COUNT] */
     struct ggml_context *dummies;
     int n_tokens; /* of the graph at hand */
     int n_custom; /* nodes of ours met in it */
@@ -103,9 +104,11 @@ wn_status wn_graft_create(int n_layers, const struct wn_graft_hooks *hooks,
     graft->n_layers = n_layers;
     graft->geometry = calloc((size_t)n_layers, sizeof *graft->geometry);
     graft->ropes = calloc((size_t)n_layers, sizeof *graft->ropes);
+    graft->key_ropes = calloc((size_t)n_layers, sizeof *graft->key_ropes);
     graft->ops = calloc((size_t)n_layers * OP_COUNT, sizeof *graft->ops);
     wn_status status = WN_OK;
-    if (graft->geometry == NULL || graft->ropes == NULL || graft->ops == NULL)
+    if (graft->geometry == NULL || graft->ropes == NULL || graft->key_ropes == NULL ||
+        graft->ops == NULL)
         status = WN_E_MEMORY;
     if (status == WN_OK && hooks != NULL) {
         graft->active = true;
@@ -121,13 +124,18 @@ wn_status wn_graft_create(int n_layers, const struct wn_graft_hooks *hooks,
     return WN_OK;
 }
 
+static void free_ropes(struct wn_rope_node *ropes, int n_layers) {
+    for (int i = 0; ropes != NULL && i < n_layers; i++)
+        wn_rope_node_free(&ropes[i]);
+    free(ropes);
+}
+
 void wn_graft_free(struct wn_graft *graft) {
     if (graft == NULL)
         return;
     ggml_free(graft->dummies);
-    for (int i = 0; graft->ropes != NULL && i < graft->n_layers; i++)
-        wn_rope_node_free(&graft->ropes[i]);
-    free(graft->ropes);
+    free_ropes(graft->ropes, graft->n_layers);
+    free_ropes(graft->key_ropes, graft->n_layers);
     free(graft->geometry);
     free(graft->ops);
     free(graft);
@@ -219,8 +227,11 @@ static void meet_cache_write(struct wn_graft *graft, struct ggml_tensor *node) {
     }
     if (layer < 0)
         return;
-    if (!graft->active)
+    if (!graft->active) {
+        if (kind == OP_APPEND_K)
+            wn_rope_node_read(&graft->key_ropes[layer], node->src[0]);
         return;
+    }
     const struct wn_layer_geometry *geometry = &graft->geometry[layer];
     const int64_t width =
         (int64_t)geometry->n_kv_heads * (kind == OP_APPEND_K ? geometry->k_dim : geometry->v_dim);
@@ -265,6 +276,10 @@ const struct wn_layer_geometry *wn_graft_geometry(const struct wn_graft *graft) 
 
 const struct wn_rope_node *wn_graft_ropes(const struct wn_graft *graft) {
     return graft->ropes;
+}
+
+const struct wn_rope_node *wn_graft_key_ropes(const struct wn_graft *graft) {
+    return graft->key_ropes;
 }
 
 const char *wn_graft_fault(const struct wn_graft *graft) {

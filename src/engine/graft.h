@@ -67,6 +67,8 @@ bool wn_graft_callback(struct ggml_tensor *node, bool ask, void *graft);
 const struct wn_layer_geometry *wn_graft_geometry(const struct wn_graft *graft);
 /* How layers turn their queries, as a probe recorded it, [n_layers]. */
 const struct wn_rope_node *wn_graft_ropes(const struct wn_graft *graft);
+/* And their keys. */
+const struct wn_rope_node *wn_graft_key_ropes(const struct wn_graft *graft);
 /* Why a graph met so far cannot be served, or NULL; it stays. */
 const char *wn_graft_fault(const struct wn_graft *graft);
 /* Announces a graph over n_tokens; a node with another number of tokens is a fault. */

@@ -61,7 +61,7 @@ static void finish(struct wn_head_report *report, const struct counts *counts) {
                                    : (double)NAN;
 }
 
-static wn_status inspect_head(const struct inspect_job *job, int i, float *k, float *v,
+static wn_status inspect_head(const struct inspect_job *job, int i, float *k, float *v, float *q,
                               struct counts *counts) {
     const struct wn_session *session = job->session;
     const struct wn_head_view *view = &job->all->view[i];
@@ -82,8 +82,7 @@ static wn_status inspect_head(const struct inspect_job *job, int i, float *k, fl
          position++) {
         const int64_t n_visible = wn_head_find(view, position + 1);
         for (int x = 0; x < view->n_group; x++) {
-            const float *q =
-                wn_session_query(session, view->layer, view->head * view->n_group + x, position);
+            wn_session_query(session, view->layer, view->head * view->n_group + x, position, q);
             struct wn_certificate certificate;
             const wn_status status = wn_certify(&head, q, n_visible, &certificate);
             if (status != WN_OK)
@@ -111,11 +110,13 @@ static void inspect_item(void *user, int64_t item, int thread) {
         .entropy = kept->entropy,
     };
     const size_t n = (size_t)view->n_entries;
-    float *rows = malloc(n * (size_t)(view->d_k + view->d_v) * sizeof *rows + 1);
+    const size_t d_k = (size_t)view->d_k;
+    /* Keys, values and one query. */
+    float *rows = malloc((n * (d_k + (size_t)view->d_v) + d_k) * sizeof *rows);
     struct counts counts = {0};
     job->status[i] = WN_E_MEMORY;
     if (rows != NULL)
-        job->status[i] = inspect_head(job, i, rows, rows + n * (size_t)view->d_k, &counts);
+        job->status[i] = inspect_head(job, i, rows + d_k, rows + d_k + n * d_k, rows, &counts);
     free(rows);
     finish(&job->report[i], &counts);
 }

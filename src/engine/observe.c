@@ -41,20 +41,13 @@ static uint8_t *make_sums(size_t n_rows, int64_t capacity, const uint8_t *from,
 static wn_status widen_observer(const struct wn_session *session, struct wn_observer *observer,
                                 int64_t capacity) {
     const int n_layers = session->engine->n_layers;
-    if (observer->kind == WN_OBSERVER_FORESEEN) {
-        int32_t *n_before =
-            realloc(observer->n_before, (size_t)capacity * sizeof *observer->n_before);
-        if (n_before == NULL)
-            return WN_E_MEMORY;
-        observer->n_before = n_before;
-    }
     uint8_t **sums = calloc((size_t)n_layers, sizeof *sums);
     if (sums == NULL)
         return WN_E_MEMORY;
     for (int i = 0; i < n_layers; i++) {
         const uint8_t *from = observer->sum != NULL ? observer->sum[i] : NULL;
         sums[i] = make_sums(observer_rows(session, observer, i), capacity, from, observer->capacity,
-                            session->n_tokens);
+                            observer->capacity);
         if (sums[i] == NULL) {
             wn_free_arrays(sums, n_layers);
             return WN_E_MEMORY;
@@ -66,7 +59,10 @@ static wn_status widen_observer(const struct wn_session *session, struct wn_obse
     return WN_OK;
 }
 
-wn_status wn_observers_reserve(struct wn_session *session, int64_t n_entries) {
+wn_status wn_observers_reserve(struct wn_session *session, int64_t n_new) {
+    struct wn_store_usage usage;
+    wn_store_usage(session->store, &usage);
+    const int64_t n_entries = usage.max_entries + n_new;
     for (int o = 0; o < session->n_observers; o++) {
         struct wn_observer *observer = &session->observers[o];
         if (n_entries <= observer->capacity || observer->kind == WN_OBSERVER_REHEARSED)
@@ -106,18 +102,21 @@ void wn_session_remove_observer(struct wn_session *session, enum wn_observer_kin
     session->observers[session->n_observers] = (struct wn_observer){0};
 }
 
-/* What a squared probability of each query head counts for: gain^2 / G. */
+float wn_engine_head_weight(const struct wn_engine *engine, float *const *gain, int layer,
+                            int head) {
+    const struct wn_layer_geometry *geometry = &engine->geometry[layer];
+    return gain[layer][head] * gain[layer][head] * (float)geometry->n_kv_heads /
+           (float)geometry->n_heads;
+}
+
 static wn_status weigh_heads(const struct wn_engine *engine, float *const *gain,
                              struct wn_observer *observer) {
     float **weight = wn_engine_make_gains(engine);
     if (weight == NULL)
         return WN_E_MEMORY;
-    for (int i = 0; i < engine->n_layers; i++) {
-        const struct wn_layer_geometry *geometry = &engine->geometry[i];
-        for (int head = 0; head < geometry->n_heads; head++)
-            weight[i][head] = gain[i][head] * gain[i][head] * (float)geometry->n_kv_heads /
-                              (float)geometry->n_heads;
-    }
+    for (int i = 0; i < engine->n_layers; i++)
+        for (int head = 0; head < engine->geometry[i].n_heads; head++)
+            weight[i][head] = wn_engine_head_weight(engine, gain, i, head);
     observer->head_weight = weight;
     return WN_OK;
 }
@@ -129,6 +128,16 @@ static wn_status copy_weights(const struct wn_engine *engine, float *const *weig
         memcpy(copy->head_weight[i], weight[i],
                (size_t)engine->geometry[i].n_heads * sizeof **weight);
     return copy->head_weight != NULL ? WN_OK : WN_E_MEMORY;
+}
+
+/* Tokens whose steps a text without a known end remembers; how many saw older ones makes no difference. */
+enum { FEWEST_PLACES = 4096 };
+
+static wn_status make_places(struct wn_observer *observer) {
+    observer->n_places =
+        observer->n_total > FEWEST_PLACES ? observer->n_total : (int64_t)FEWEST_PLACES;
+    observer->n_before = calloc((size_t)observer->n_places, sizeof *observer->n_before);
+    return observer->n_before != NULL ? WN_OK : WN_E_MEMORY;
 }
 
 wn_status wn_session_add_observer(struct wn_session *session, const struct wn_observer *observer,
@@ -148,6 +157,8 @@ wn_status wn_session_add_observer(struct wn_session *session, const struct wn_ob
         status = copy_weights(engine, ahead->head_weight, added);
     else if (squares)
         status = weigh_heads(engine, engine->gain, added);
+    if (status == WN_OK && added->kind == WN_OBSERVER_FORESEEN)
+        status = make_places(added);
     if (status == WN_OK && added->n_entries > 0)
         status = widen_observer(session, added, wn_sums_capacity(added->n_entries));
     if (status != WN_OK) {
@@ -167,6 +178,26 @@ void wn_session_observed(const struct wn_session *session, const struct wn_obser
     for (int x = 0; x < n_rows; x++)
         wn_sums_read(observer->sum[layer] + (size_t)(head * n_rows + x) * row_bytes,
                      observer->capacity, 0, n_entries, observed + x * n_entries);
+}
+
+void wn_session_compact_sums(struct wn_session *session, int layer, int head, const int32_t *idx,
+                             int64_t n_kept, int64_t n, float *sums) {
+    const struct wn_layer_geometry *geometry = &session->engine->geometry[layer];
+    for (int o = 0; o < session->n_observers; o++) {
+        const struct wn_observer *observer = &session->observers[o];
+        if (observer->sum == NULL)
+            continue;
+        const int n_rows = wn_observer_rows(observer, geometry->n_heads / geometry->n_kv_heads);
+        for (int x = 0; x < n_rows; x++) {
+            uint8_t *row = observer->sum[layer] +
+                           (size_t)(head * n_rows + x) * wn_sums_row_bytes(observer->capacity);
+            wn_sums_read(row, observer->capacity, 0, n, sums);
+            for (int64_t i = 0; i < n_kept; i++)
+                sums[i] = sums[idx[i]];
+            memset(sums + n_kept, 0, (size_t)(n - n_kept) * sizeof *sums);
+            wn_sums_write(row, observer->capacity, 0, n, sums, 0);
+        }
+    }
 }
 
 static int n_weighted(const struct wn_session *session) {
@@ -209,9 +240,14 @@ static wn_status add_observer(struct wn_session *session, const struct wn_policy
 
 static wn_status foresee(struct wn_session *session, int64_t n_total, struct wn_error *err) {
     struct wn_observer *observer = wn_session_find_observer(session, WN_OBSERVER_FORESEEN);
-    if (observer != NULL && observer->n_total == n_total)
+    if (observer != NULL && !observer->rolls && observer->n_total == n_total)
         return WN_OK;
-    if (observer != NULL)
+    /* One for a text without end gives way while nothing is fed. */
+    if (observer != NULL && observer->rolls && session->n_tokens == 0) {
+        wn_session_remove_observer(session, WN_OBSERVER_FORESEEN);
+        observer = NULL;
+    }
+    if (observer != NULL && !observer->rolls)
         return wn_error_set(err, WN_E_STATE,
                             "foresight was announced for a text of %lld tokens, not %lld",
                             (long long)observer->n_total, (long long)n_total);
@@ -224,75 +260,40 @@ static wn_status foresee(struct wn_session *session, int64_t n_total, struct wn_
     return status == WN_OK ? wn_session_add_observer(session, &added, err) : status;
 }
 
-/* ---- the last queries ---- */
-
-static size_t recent_floats(const struct wn_session *session, int layer, int window) {
-    const struct wn_layer_geometry *geometry = &session->engine->geometry[layer];
-    return (size_t)window * (size_t)geometry->n_heads * (size_t)geometry->k_dim;
-}
-
-static void free_recent(struct wn_recent *recent, int n_layers) {
-    for (int i = 0; recent->q != NULL && i < n_layers; i++)
-        free(recent->q[i]);
-    free(recent->q);
-    *recent = (struct wn_recent){0};
-}
-
-static wn_status make_recent(const struct wn_session *session, int window, struct wn_recent *out) {
-    const int n_layers = session->engine->n_layers;
-    struct wn_recent recent = {.window = window, .position0 = session->n_tokens};
-    recent.q = calloc((size_t)n_layers, sizeof *recent.q);
-    bool ok = recent.q != NULL;
-    for (int i = 0; ok && i < n_layers; i++) {
-        recent.q[i] = calloc(recent_floats(session, i, window), sizeof(float));
-        ok = recent.q[i] != NULL;
-    }
-    if (!ok) {
-        free_recent(&recent, n_layers);
-        return WN_E_MEMORY;
-    }
-    *out = recent;
-    return WN_OK;
-}
-
-/* Copies the queries that the session's narrower ring still holds. */
-static void carry_recent(const struct wn_session *session, struct wn_recent *to) {
-    const struct wn_recent *from = &session->recent;
-    if (from->window == 0)
-        return;
-    int64_t first = session->n_tokens - from->window;
-    if (first < from->position0)
-        first = from->position0;
-    for (int i = 0; i < session->engine->n_layers; i++) {
-        const size_t n = recent_floats(session, i, 1);
-        for (int64_t position = first; position < session->n_tokens; position++)
-            memcpy(to->q[i] + (size_t)(position % to->window) * n,
-                   from->q[i] + (size_t)(position % from->window) * n, n * sizeof(float));
-    }
-    to->position0 = first;
-}
-
-/* Keeps at least the last `window` queries, or all of a text shorter than that. */
-static wn_status widen_recent(struct wn_session *session, const char *who, int window,
-                              int64_t n_total, struct wn_error *err) {
-    if (window > n_total)
-        window = (int)n_total;
-    if (session->recent.window >= window)
-        return WN_OK;
-    if (session->n_tokens > 0 && session->n_tokens > n_total - window)
-        return wn_error_set(err, WN_E_STATE,
-                            "%s needs the last %d queries: it must be announced before them", who,
-                            window);
-    struct wn_recent recent;
-    if (make_recent(session, window, &recent) != WN_OK)
-        return wn_error_set(err, WN_E_MEMORY, "no memory for the last %d queries", window);
-    carry_recent(session, &recent);
-    free_recent(&session->recent, session->engine->n_layers);
-    session->recent = recent;
-    return WN_OK;
-}
-
 /* ---- both ---- */
+
+wn_status wn_session_foresee_onward(struct wn_session *session, struct wn_error *err) {
+    struct wn_observer *observer = wn_session_find_observer(session, WN_OBSERVER_FORESEEN);
+    if (observer != NULL) {
+        observer->rolls = true;
+        return WN_OK;
+    }
+    const wn_status status = wn_engine_foresee_check(session->engine, err);
+    const struct wn_observer added = {.kind = WN_OBSERVER_FORESEEN, .rolls = true};
+    return status == WN_OK ? wn_session_add_observer(session, &added, err) : status;
+}
+
+void wn_session_fade(struct wn_session *session, double factor) {
+    struct wn_observer *observer = wn_session_find_observer(session, WN_OBSERVER_FORESEEN);
+    float sums[64];
+    if (observer == NULL || !observer->rolls || observer->sum == NULL)
+        return;
+    observer->n_seen *= factor;
+    for (int64_t i = 0; i < observer->n_places; i++)
+        observer->n_before[i] *= (float)factor;
+    for (int layer = 0; layer < session->engine->n_layers; layer++) {
+        const size_t n_rows = observer_rows(session, observer, layer);
+        for (size_t r = 0; r < n_rows; r++) {
+            uint8_t *row = observer->sum[layer] + r * wn_sums_row_bytes(observer->capacity);
+            for (int64_t i = 0; i < observer->capacity; i += 64) {
+                wn_sums_read(row, observer->capacity, i, 64, sums);
+                for (int c = 0; c < 64; c++)
+                    sums[c] *= (float)factor;
+                wn_sums_write(row, observer->capacity, i, 64, sums, (uint32_t)observer->n_queries);
+            }
+        }
+    }
+}
 
 static wn_status check_length(const struct wn_session *session, int64_t n_total,
                               struct wn_error *err) {
@@ -341,7 +342,7 @@ wn_status wn_session_observe(struct wn_session *session, const struct wn_policy 
         return add_observer(session, policy, n_total, err);
     case WN_OBSERVE_WINDOW:
         snprintf(who, sizeof who, "policy %s", wn_score_name(policy->score));
-        return widen_recent(session, who, wn_policy_window(policy), n_total, err);
+        return wn_session_keep_recent(session, who, wn_policy_window(policy), n_total, err);
     case WN_OBSERVE_NONE:
         break;
     }
@@ -354,28 +355,41 @@ wn_status wn_session_keep_queries(struct wn_session *session, int n_queries, int
         return wn_error_set(err, WN_E_ARG, "%d queries are not 1 .. %d", n_queries,
                             WN_MAX_KEPT_QUERIES);
     const wn_status status = check_length(session, n_total, err);
-    return status == WN_OK ? widen_recent(session, "inspection", n_queries, n_total, err) : status;
+    return status == WN_OK ? wn_session_keep_recent(session, "inspection", n_queries, n_total, err)
+                           : status;
 }
 
-bool wn_session_holds_queries(const struct wn_session *session, int n) {
-    const struct wn_recent *recent = &session->recent;
-    const int64_t needed = n < session->n_tokens ? n : session->n_tokens;
-    return recent->window >= needed && recent->position0 <= session->n_tokens - needed;
+/* Sums that a text which goes on under a standing budget needs stay. */
+static void drop_sums(struct wn_session *session, bool goes_on) {
+    int n_left = 0;
+    for (int o = 0; o < session->n_observers; o++) {
+        struct wn_observer *observer = &session->observers[o];
+        if (goes_on && observer->kind == WN_OBSERVER_FORESEEN &&
+            wn_policy_foresees(&session->standing.budget.policy)) {
+            observer->rolls = true;
+            session->observers[n_left++] = *observer;
+        } else {
+            free_observer(observer, session->engine->n_layers);
+        }
+    }
+    session->n_observers = n_left;
+    wn_sampled_free(&session->sampled, session->engine->n_layers);
+    wn_sampled_free(&session->rehearsed, session->engine->n_layers);
 }
 
 void wn_session_drop_observation(struct wn_session *session) {
-    for (int o = 0; o < session->n_observers; o++)
-        free_observer(&session->observers[o], session->engine->n_layers);
-    session->n_observers = 0;
-    free_recent(&session->recent, session->engine->n_layers);
-    wn_sampled_free(&session->sampled, session->engine->n_layers);
-    wn_sampled_free(&session->rehearsed, session->engine->n_layers);
+    drop_sums(session, session->standing.is_set);
+    if (!session->standing.is_set)
+        wn_recent_free(&session->recent, session->engine->n_layers);
 }
 
 void wn_session_lose_observation(struct wn_session *session) {
     if (session->n_observers == 0 && session->recent.window == 0 && session->sampled.n == 0)
         return;
-    wn_session_drop_observation(session);
+    drop_sums(session, false);
+    if (!session->standing.is_set)
+        wn_recent_free(&session->recent, session->engine->n_layers);
+    session->recent.place0 = wn_session_place(session, session->n_tokens);
     session->observation_lost = true;
 }
 
@@ -391,22 +405,20 @@ wn_status wn_session_copy_observation(struct wn_session *to, const struct wn_ses
         if (original->head_weight != NULL &&
             copy_weights(from->engine, original->head_weight, copy) != WN_OK)
             return WN_E_MEMORY;
-        if (original->sum == NULL)
-            continue;
         if (original->n_before != NULL) {
-            const size_t n_bytes = (size_t)original->capacity * sizeof *copy->n_before;
+            const size_t n_bytes = (size_t)original->n_places * sizeof *copy->n_before;
             if ((copy->n_before = malloc(n_bytes)) == NULL)
                 return WN_E_MEMORY;
             memcpy(copy->n_before, original->n_before, n_bytes);
         }
+        if (original->sum == NULL)
+            continue;
         copy->sum = calloc((size_t)from->engine->n_layers, sizeof *copy->sum);
         if (copy->sum == NULL)
             return WN_E_MEMORY;
         for (int i = 0; i < from->engine->n_layers; i++) {
             copy->sum[i] = make_sums(observer_rows(from, original, i), original->capacity,
-                                     original->sum[i], original->capacity,
-                                     original->kind == WN_OBSERVER_REHEARSED ? original->n_entries
-                                                                             : from->n_tokens);
+                                     original->sum[i], original->capacity, original->capacity);
             if (copy->sum[i] == NULL)
                 return WN_E_MEMORY;
         }
@@ -417,16 +429,9 @@ wn_status wn_session_copy_observation(struct wn_session *to, const struct wn_ses
     if (status == WN_OK)
         status =
             wn_sampled_copy(engine->geometry, engine->n_layers, &from->rehearsed, &to->rehearsed);
-    if (status != WN_OK || from->recent.window == 0)
-        return status;
-    status = make_recent(from, from->recent.window, &to->recent);
-    if (status != WN_OK)
-        return status;
-    to->recent.position0 = from->recent.position0;
-    for (int i = 0; i < from->engine->n_layers; i++)
-        memcpy(to->recent.q[i], from->recent.q[i],
-               recent_floats(from, i, from->recent.window) * sizeof(float));
-    return WN_OK;
+    if (status == WN_OK)
+        status = wn_recent_copy(engine, &from->recent, &to->recent);
+    return status;
 }
 
 int64_t wn_session_observe_bytes(const struct wn_session *session) {
@@ -436,13 +441,12 @@ int64_t wn_session_observe_bytes(const struct wn_session *session) {
             if (session->observers[o].sum != NULL)
                 bytes += observer_rows(session, &session->observers[o], i) *
                          wn_sums_row_bytes(session->observers[o].capacity);
-        if (session->recent.window > 0)
-            bytes += recent_floats(session, i, session->recent.window) * sizeof(float);
+        bytes += wn_recent_layer_bytes(&session->recent, &session->engine->geometry[i]);
     }
     const struct wn_engine *engine = session->engine;
     const struct wn_observer *ahead = wn_session_find_observer(session, WN_OBSERVER_FORESEEN);
     if (ahead != NULL)
-        bytes += (size_t)ahead->capacity * sizeof *ahead->n_before;
+        bytes += (size_t)ahead->n_places * sizeof *ahead->n_before;
     return (int64_t)bytes +
            wn_sampled_bytes(engine->geometry, engine->n_layers, &session->sampled) +
            wn_sampled_bytes(engine->geometry, engine->n_layers, &session->rehearsed);

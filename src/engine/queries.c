@@ -16,12 +16,18 @@ static int n_blocks(int dim) {
 }
 
 size_t wn_query_row_bytes(int n_bits, int dim) {
+    if (n_bits == WN_QUERY_FLOATS)
+        return (size_t)dim * sizeof(float);
     const size_t code_bytes = n_bits == 8 ? (size_t)dim : ((size_t)dim + 1) / 2;
     return (size_t)n_blocks(dim) * sizeof(float) + (code_bytes + 3) / 4 * 4;
 }
 
 /* Codes are stored as unsigned, so that two of 4 bits share a byte. */
 void wn_query_encode(int n_bits, const float *q, int dim, uint8_t *row) {
+    if (n_bits == WN_QUERY_FLOATS) {
+        memcpy(row, q, (size_t)dim * sizeof *q);
+        return;
+    }
     const float most = n_bits == 8 ? 127.0f : 7.0f;
     uint8_t *code = row + (size_t)n_blocks(dim) * sizeof(float);
     memset(code, 0, wn_query_row_bytes(n_bits, dim) - (size_t)n_blocks(dim) * sizeof(float));
@@ -45,6 +51,10 @@ void wn_query_encode(int n_bits, const float *q, int dim, uint8_t *row) {
 }
 
 void wn_query_decode(int n_bits, const uint8_t *row, int dim, float *q) {
+    if (n_bits == WN_QUERY_FLOATS) {
+        memcpy(q, row, (size_t)dim * sizeof *q);
+        return;
+    }
     const int most = n_bits == 8 ? 127 : 7;
     const uint8_t *code = row + (size_t)n_blocks(dim) * sizeof(float);
     for (int i = 0; i < dim; i++) {

@@ -22,6 +22,8 @@ struct wn_sampled_queries {
     float **lse;     /* [n_layers] -> [n][n_heads] log of the softmax's denominator; or NULL */
 };
 
+/* Rows have codes of 4 or 8 bits, or 32: floats as they are. */
+enum { WN_QUERY_FLOATS = 32 };
 size_t wn_query_row_bytes(int n_bits, int dim);
 /* Error of an element at most 1/254 (8 bits) or 1/14 (4 bits) of the largest of its block. A block that
  * is not finite becomes NaN. */

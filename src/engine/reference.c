@@ -27,6 +27,8 @@ static void count(const struct wn_session *session, const struct wn_policy *poli
                   struct reference *reference) {
     reference->n_rehearsed = wn_policy_rehearses(policy) ? session->rehearsed.n : 0;
     reference->n_foreseen = wn_session_n_foreseen(session);
+    if (reference->n_foreseen > WN_REFERENCE_QUERIES)
+        reference->n_foreseen = WN_REFERENCE_QUERIES;
     if (reference->n_rehearsed > 0 && reference->n_foreseen > WN_REFERENCE_BESIDE)
         reference->n_foreseen = WN_REFERENCE_BESIDE;
 }
@@ -126,7 +128,7 @@ static void read_block(const struct reference *reference, int64_t first, int n) 
     int64_t n_entries = wn_store_length(session->store, reference->layer, reference->head);
     /* Rehearsed queries saw no more than there was. */
     if (first >= reference->n_foreseen)
-        n_entries = wn_session_find_observer(session, WN_OBSERVER_REHEARSED)->n_entries;
+        n_entries = wn_session_n_rehearsed(session, reference->layer, reference->head);
     exact_rows(reference, &rows, n_entries, first * g);
     kept_rows(reference, &rows, n_entries, first * g);
 }

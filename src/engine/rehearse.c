@@ -171,8 +171,6 @@ wn_status wn_session_rehearse(struct wn_session *session, const int32_t *tokens,
     struct wn_tokens text = {0};
     if (n < 0 || session->n_tokens == 0)
         return wn_error_set(err, WN_E_ARG, "there is no text to rehearse");
-    if (session->compressed)
-        return wn_error_set(err, WN_E_STATE, "a compressed text cannot be rehearsed any more");
     for (int64_t i = 0; i < n; i++)
         if (tokens[i] < 0 || tokens[i] >= engine->model->n_vocab)
             return wn_error_set(err, WN_E_ARG, "token %d is outside the vocabulary of %d",
@@ -198,10 +196,15 @@ wn_status wn_session_rehearse(struct wn_session *session, const int32_t *tokens,
     return status;
 }
 
+int64_t wn_session_n_rehearsed(const struct wn_session *session, int layer, int head) {
+    const struct wn_observer *observer = wn_session_find_observer(session, WN_OBSERVER_REHEARSED);
+    return wn_store_find(session->store, layer, head, observer->n_entries);
+}
+
 void wn_session_rehearsed(const struct wn_session *session, int layer, int head, float *out) {
     const struct wn_observer *observer = wn_session_find_observer(session, WN_OBSERVER_REHEARSED);
     const int64_t n = wn_store_length(session->store, layer, head);
-    const int64_t n_seen = observer->n_entries < n ? observer->n_entries : n;
+    const int64_t n_seen = wn_session_n_rehearsed(session, layer, head);
     const float scale = observer->n_queries > 0 ? 1.0f / (float)observer->n_queries : 0.0f;
     memset(out + n_seen, 0, (size_t)(n - n_seen) * sizeof(float));
     wn_session_observed(session, observer, layer, head, n_seen, out);

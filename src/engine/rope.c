@@ -57,13 +57,14 @@ static bool comes_from_rope(const struct ggml_tensor *node, int depth) {
 
 static const char *fault_of(const struct wn_rope_node *node, const struct ggml_tensor *rope,
                             const struct ggml_tensor *q) {
+    /* Keys may be joined to one row of all heads by then. */
     enum { FIRST_DIM = 15 }; /* index of ggml_rope_set_offset's value in op_params */
     if (node->mode != GGML_ROPE_TYPE_NORMAL && node->mode != GGML_ROPE_TYPE_NEOX)
         return "its rotation takes several positions per token (M-RoPE)";
     if (rope->op_params[FIRST_DIM] != 0)
         return "its rotation does not begin at a head's first coordinate";
-    if (rope->ne[0] != q->ne[0] || node->n_dims < 2 || node->n_dims % 2 != 0 ||
-        node->n_dims > q->ne[0])
+    if (q->ne[0] % rope->ne[0] != 0 || node->n_dims < 2 || node->n_dims % 2 != 0 ||
+        node->n_dims > rope->ne[0])
         return "its rotation does not fit its heads";
     return NULL;
 }
@@ -99,6 +100,7 @@ void wn_rope_node_read(struct wn_rope_node *node, const struct ggml_tensor *q) {
     memcpy(scaling, rope->op_params + 5, sizeof scaling);
     *node = (struct wn_rope_node){
         .found = true,
+        .head_dim = (int)rope->ne[0],
         .n_dims = rope->op_params[1],
         .mode = rope->op_params[2],
         .n_ctx_orig = rope->op_params[4],
@@ -112,6 +114,19 @@ void wn_rope_node_read(struct wn_rope_node *node, const struct ggml_tensor *q) {
     node->fault = fault_of(node, rope, q);
     if (node->fault == NULL)
         node->fault = copy_factors(node, rope->src[2]);
+}
+
+bool wn_rope_node_equal(const struct wn_rope_node *a, const struct wn_rope_node *b) {
+    if (a->found != b->found || (a->factors == NULL) != (b->factors == NULL))
+        return false;
+    if (!a->found)
+        return true;
+    return a->head_dim == b->head_dim && a->n_dims == b->n_dims && a->mode == b->mode &&
+           a->n_ctx_orig == b->n_ctx_orig && a->freq_base == b->freq_base &&
+           a->freq_scale == b->freq_scale && a->ext_factor == b->ext_factor &&
+           a->beta_fast == b->beta_fast && a->beta_slow == b->beta_slow &&
+           (a->factors == NULL ||
+            memcmp(a->factors, b->factors, (size_t)a->n_dims / 2 * sizeof *a->factors) == 0);
 }
 
 void wn_rope_node_free(struct wn_rope_node *node) {

@@ -16,14 +16,17 @@ struct ggml_tensor;
 struct wn_rope_node {
     const char *fault; /* why its queries cannot be re-posed, or NULL */
     bool found;        /* false: positions do not turn the queries (NoPE) */
-    int n_dims, mode, n_ctx_orig;
+    int head_dim, n_dims, mode, n_ctx_orig;
     float freq_base, freq_scale, ext_factor, attn_factor, beta_fast, beta_slow;
     float *factors; /* [n_dims / 2], owned; NULL: none */
 };
 
-/* Follows q, the query of an attention node, back to its ROPE node. What the node held before is
- * replaced. Reads weights only, so it may be called before the graph runs. */
+/* Follows q, the queries of an attention node or the keys that a cache is given, back to their ROPE node.
+ * What the node held before is replaced. Reads weights only, so it may be called before the graph
+ * runs. */
 void wn_rope_node_read(struct wn_rope_node *node, const struct ggml_tensor *q);
+/* Whether both turn alike. */
+bool wn_rope_node_equal(const struct wn_rope_node *a, const struct wn_rope_node *b);
 void wn_rope_node_free(struct wn_rope_node *node);
 
 struct wn_layer_rope {

@@ -30,6 +30,8 @@ wn_status wn_session_fork(const struct wn_session *session, struct wn_session **
         return wn_error_set(err, WN_E_MEMORY, "out of memory");
     fork->engine = session->engine;
     fork->n_tokens = session->n_tokens;
+    fork->n_rebased_by = session->n_rebased_by;
+    fork->standing = session->standing;
     fork->has_logits = session->has_logits;
     fork->compressed = session->compressed;
     fork->observation_lost = session->observation_lost;
@@ -50,6 +52,7 @@ wn_status wn_session_fork(const struct wn_session *session, struct wn_session **
 void wn_session_free(struct wn_session *session) {
     if (session == NULL)
         return;
+    session->standing.is_set = false;
     wn_session_drop_observation(session);
     if (session->store != NULL)
         wn_store_free(session->store);
@@ -59,21 +62,28 @@ void wn_session_free(struct wn_session *session) {
 
 /* ---- feeding ---- */
 
-static wn_status check_feed(const struct wn_session *session, const int32_t *tokens, int64_t n,
-                            struct wn_error *err) {
-    const struct wn_engine *engine = session->engine;
-    if (n < 0)
-        return wn_error_set(err, WN_E_ARG, "a negative number of tokens");
-    if (n > engine->n_ctx - session->n_tokens)
-        return wn_error_set(
-            err, WN_E_CONTEXT,
-            "%lld tokens do not fit: the context holds %lld tokens and %lld are in use",
-            (long long)n, (long long)engine->n_ctx, (long long)session->n_tokens);
+static wn_status check_tokens(const struct wn_engine *engine, const int32_t *tokens, int64_t n,
+                              struct wn_error *err) {
     for (int64_t i = 0; i < n; i++)
         if (tokens[i] < 0 || tokens[i] >= engine->model->n_vocab)
             return wn_error_set(err, WN_E_ARG, "token %d is outside the vocabulary of %d",
                                 (int)tokens[i], engine->model->n_vocab);
     return WN_OK;
+}
+
+static wn_status check_feed(const struct wn_session *session, const int32_t *tokens, int64_t n,
+                            struct wn_error *err) {
+    const struct wn_engine *engine = session->engine;
+    if (n < 0)
+        return wn_error_set(err, WN_E_ARG, "a negative number of tokens");
+    if (session->standing.is_set && engine->key_fault[0] == '\0')
+        return check_tokens(engine, tokens, n, err);
+    if (n > engine->n_ctx - session->n_tokens)
+        return wn_error_set(
+            err, WN_E_CONTEXT,
+            "%lld tokens do not fit: the context holds %lld tokens and %lld are in use",
+            (long long)n, (long long)engine->n_ctx, (long long)session->n_tokens);
+    return check_tokens(engine, tokens, n, err);
 }
 
 static void keep_logits(struct wn_session *session, int row) {
@@ -95,7 +105,11 @@ wn_status wn_session_feed(struct wn_session *session, const int32_t *tokens, int
     engine->polled = options;
     engine->polled_total = n;
     for (int64_t done = 0; status == WN_OK && done < n;) {
-        const int count = (int)(n - done < step ? n - done : step);
+        int64_t room = n - done < step ? n - done : step;
+        status = wn_session_make_room(session, &room, err);
+        if (status != WN_OK)
+            break;
+        const int count = (int)room;
         const bool last = done + count == n;
         engine->polled_done = done;
         const struct wn_step_part part = {
@@ -108,13 +122,14 @@ wn_status wn_session_feed(struct wn_session *session, const int32_t *tokens, int
         session->has_logits = false;
         if (last)
             keep_logits(session, count - 1);
+        wn_session_note_peak(session);
         done += count;
         if (options != NULL && options->on_progress != NULL &&
             !options->on_progress(options->user, done, n) && done < n)
             status = wn_error_set(err, WN_E_ABORTED, "stopped on request");
     }
     engine->polled = NULL;
-    return status;
+    return status == WN_OK && n > 1 ? wn_session_settle(session, err) : status;
 }
 
 const float *wn_session_logits(const struct wn_session *session) {
@@ -135,7 +150,7 @@ int64_t wn_session_positions(const struct wn_session *session, int layer, int he
 }
 
 int64_t wn_session_n_tokens(const struct wn_session *session) {
-    return session->n_tokens;
+    return wn_session_place(session, session->n_tokens);
 }
 
 void wn_session_usage(const struct wn_session *session, struct wn_session_usage *out) {

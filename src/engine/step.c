@@ -8,18 +8,22 @@
 static void note_step(struct wn_session *session, int n_tokens) {
     const struct wn_observer *observer = wn_session_find_observer(session, WN_OBSERVER_FORESEEN);
     for (int t = 0; observer != NULL && t < n_tokens; t++)
-        observer->n_before[session->n_tokens + t] = (int32_t)observer->n_queries;
+        observer
+            ->n_before[(wn_session_place(session, session->n_tokens) + t) % observer->n_places] =
+            (float)observer->n_seen;
 }
 
 /* Counts the queries of a step that succeeded. */
 static void count_queries(struct wn_session *session, const struct wn_step_part *part) {
     struct wn_observer *observer = wn_session_find_observer(session, WN_OBSERVER_FORESEEN);
     int first;
-    if (part->rehearsal != NULL)
+    if (part->rehearsal != NULL) {
         part->rehearsal->n_queries += part->n_tokens - part->n_silent;
-    else if (observer != NULL)
-        observer->n_queries +=
-            wn_foresee_count(observer, session->n_tokens, part->n_tokens, &first);
+    } else if (observer != NULL) {
+        const int n = wn_foresee_count(observer, session->n_tokens, part->n_tokens, &first);
+        observer->n_queries += n;
+        observer->n_seen += n;
+    }
 }
 
 static wn_status prepare_sessions(const struct wn_step_part *parts, int n_parts,
@@ -29,7 +33,7 @@ static wn_status prepare_sessions(const struct wn_step_part *parts, int n_parts,
         struct wn_session *session = parts[i].session;
         wn_status status = wn_store_reserve(session->store, parts[i].n_tokens);
         if (status == WN_OK && session->n_observers > 0 && parts[i].rehearsal == NULL)
-            status = wn_observers_reserve(session, session->n_tokens + parts[i].n_tokens);
+            status = wn_observers_reserve(session, parts[i].n_tokens);
         if (status != WN_OK)
             return status;
         spans[i] = (struct wn_span){
@@ -40,6 +44,7 @@ static wn_status prepare_sessions(const struct wn_step_part *parts, int n_parts,
             .observers = session->observers,
             .n_observers = session->n_observers,
             .recent = session->recent.window > 0 ? &session->recent : NULL,
+            .recent_place = wn_session_place(session, session->n_tokens),
             .sampled = &session->sampled,
             .sampled_place = session->n_tokens,
         };

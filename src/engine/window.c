@@ -19,15 +19,6 @@ size_t wn_window_scratch_bytes(const struct wn_session *session, const struct wn
     return wn_query_scratch_lay_out(session, layer, block_tokens(policy), NULL, NULL);
 }
 
-const float *wn_session_query(const struct wn_session *session, int layer, int head,
-                              int64_t position) {
-    const struct wn_layer_geometry *geometry = &session->engine->geometry[layer];
-    const struct wn_recent *recent = &session->recent;
-    const size_t slot = (size_t)(position % recent->window);
-    return recent->q[layer] +
-           (slot * (size_t)geometry->n_heads + (size_t)head) * (size_t)geometry->k_dim;
-}
-
 /* Scaled queries of the tokens at positions [first, first + n_tokens) of a head's group, how far
  * each sees and what it weighs. */
 static void pack_block(const struct wn_session *session, const struct wn_policy *policy, int layer,
@@ -40,10 +31,11 @@ static void pack_block(const struct wn_session *session, const struct wn_policy 
     for (int x = 0; x < g; x++) {
         for (int t = 0; t < n_tokens; t++) {
             const int64_t position = first + t;
-            const float *src = wn_session_query(session, layer, head * g + x, position);
             const int row = x * n_tokens + t;
+            float *q = s->q + (size_t)row * (size_t)dim;
+            wn_session_query(session, layer, head * g + x, position, q);
             for (int i = 0; i < dim; i++)
-                s->q[(size_t)row * (size_t)dim + (size_t)i] = src[i] * geometry->scale;
+                q[i] *= geometry->scale;
             s->row_end[row] = wn_head_find(&entries, position + 1);
             s->weight[row] = (float)wn_query_weight(policy, position, session->n_tokens, harmonic);
         }

@@ -43,7 +43,8 @@ static void brute_force(const struct fixture *fixture, const struct wn_policy *p
     wn_session_read_rows(session, LAYER, HEAD, k, NULL);
     memset(expected, 0, N * sizeof *expected);
     for (int64_t position = n_all - N; position < n_all; position++) {
-        const float *q = wn_session_query(session, LAYER, HEAD * GROUP + x, position);
+        float q[DIM];
+        wn_session_query(session, LAYER, HEAD * GROUP + x, position, q);
         double largest = -INFINITY, total = 0.0;
         for (int64_t i = 0; i <= position; i++) {
             p[i] = 0.0;
@@ -234,7 +235,7 @@ static void what_follows_a_rehearsal_is_observed(void **state) {
         fixture_feed(session[s], fixture->text.id + N, 40);
         wn_session_observed(session[s], wn_session_observer(session[s], &policy), LAYER, HEAD,
                             N + 40, sum[s]);
-        wn_session_foreseen(session[s], LAYER, HEAD, ahead[s]);
+        wn_session_foreseen(session[s], LAYER, HEAD, NULL, ahead[s]);
     }
     assert_memory_equal(sum[0], sum[1], sizeof sum[0]);
     assert_memory_equal(ahead[0], ahead[1], sizeof ahead[0]);
