@@ -300,6 +300,10 @@ static wn_status check_sizes(struct check *c) {
     }
     int64_t n_next = 0;
     wn_status status = read_needed_number(c, "context_length", 1, INT32_MAX, &info->n_ctx_train);
+    info->n_ctx_original = info->n_ctx_train;
+    if (status == WN_OK)
+        status = read_arch_number(c, "rope.scaling.original_context_length", 1, INT32_MAX,
+                                  &info->n_ctx_original);
     if (status == WN_OK)
         status = read_needed_number(c, "block_count", 1, MAX_LAYERS, &info->block_count);
     if (status == WN_OK)
@@ -456,11 +460,13 @@ static wn_status check_vocabulary(struct check *c) {
 
 /* ---- weights ---- */
 
-static wn_status check_weights(const struct check *c) {
+static wn_status check_weights(struct check *c) {
     const struct wn_gguf *gguf = c->gguf;
     bool is_split = c->info.split_count > 1;
     if (gguf->names.n == 0 && !is_split)
         return REFUSE(c, "the file has no tensors, only metadata");
+    c->info.has_length_factors = wn_gguf_find_tensor(gguf, "rope_factors_long.weight") != NULL ||
+                                 wn_gguf_find_tensor(gguf, "rope_factors_short.weight") != NULL;
     const struct wn_gguf_tensor *embedding = wn_gguf_find_tensor(gguf, "token_embd.weight");
     if (embedding == NULL && !is_split)
         return REFUSE(c, "the tensor 'token_embd.weight' is missing");

@@ -42,20 +42,86 @@ static void init_backend(void) {
 
 /* ---- opening ---- */
 
+/* Widest sliding window, in tokens: more than any model's context. */
+enum { MAX_WINDOW = 1 << 24 };
+
 static wn_status refuse(struct wn_error *err, const char *architecture, const char *reason) {
     return wn_error_set(err, WN_E_MODEL, "the model's architecture '%s' is not supported: %s",
                         architecture, reason);
 }
 
+static const char encoder[] =
+    "it is an encoder; only models that generate text token by token have a cache to compress";
+static const char recurrent[] = "it is recurrent and has no KV cache to compress";
+static const char hybrid[] = "it mixes recurrent layers with attention";
+static const char diffusion[] = "it generates by diffusion, not token by token";
+static const char draft[] = "it only drafts for another model";
+static const char audio[] = "it generates sound, not text";
+
+/* Architectures that llama.cpp knows, and that are refused before weights are read. */
+static const struct {
+    const char *name, *reason;
+} refused[] = {
+    {"bert", encoder},
+    {"modern-bert", encoder},
+    {"nomic-bert", encoder},
+    {"nomic-bert-moe", encoder},
+    {"neo-bert", encoder},
+    {"jina-bert-v2", encoder},
+    {"jina-bert-v3", encoder},
+    {"eurobert", encoder},
+    {"gemma-embedding", encoder},
+    {"llama-embed", encoder},
+    {"t5", "it has an encoder; only decoder-only models have a cache to compress"},
+    {"t5encoder", encoder},
+    {"mamba", recurrent},
+    {"mamba2", recurrent},
+    {"rwkv6", recurrent},
+    {"rwkv6qwen2", recurrent},
+    {"rwkv7", recurrent},
+    {"arwkv7", recurrent},
+    {"jamba", hybrid},
+    {"falcon-h1", hybrid},
+    {"plamo2", hybrid},
+    {"granitehybrid", hybrid},
+    {"lfm2", hybrid},
+    {"lfm2moe", hybrid},
+    {"nemotron_h", hybrid},
+    {"nemotron_h_moe", hybrid},
+    {"qwen3next", hybrid},
+    {"qwen35", hybrid},
+    {"qwen35moe", hybrid},
+    {"qwen4exp", hybrid},
+    {"kimi-linear", hybrid},
+    {"kimi-k3", hybrid},
+    {"bailingmoe3", hybrid},
+    {"glm5-next", hybrid},
+    {"minimax-01", hybrid},
+    {"deepseek4", hybrid},
+    {"dream", diffusion},
+    {"llada", diffusion},
+    {"llada-moe", diffusion},
+    {"rnd1", diffusion},
+    {"llama4", "its attention is cut into chunks"},
+    {"minimax-m3", "it chooses what its attention sees by an index of its own"},
+    {"eagle3", draft},
+    {"dflash", draft},
+    {"gemma4-assistant", draft},
+    {"wavtokenizer-dec", audio},
+    {"qwen3tts", audio},
+    {"pockettts", audio},
+};
+
 /* Reasons that the file's metadata shows, before weights are read. */
 static wn_status check_metadata(const struct wn_gguf_info *info, struct wn_error *err) {
+    for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++)
+        if (strcmp(info->architecture, refused[i].name) == 0)
+            return refuse(err, info->architecture, refused[i].reason);
     if (info->kv_lora_rank > 0)
         return refuse(err, info->architecture,
                       "it compresses keys and values itself (multi-head latent attention)");
     if (info->has_ssm)
         return refuse(err, info->architecture, "it has recurrent (state-space) layers");
-    if (strcmp(info->architecture, "llama4") == 0)
-        return refuse(err, info->architecture, "its attention is cut into chunks");
     if (!info->has_tokenizer)
         return wn_error_set(err, WN_E_MODEL,
                             "the model file has no tokenizer, so text cannot be read");
@@ -66,18 +132,17 @@ static wn_status check_metadata(const struct wn_gguf_info *info, struct wn_error
 static wn_status check_loaded(const struct wn_model *model, struct wn_error *err) {
     const struct llama_model *llama = model->llama;
     if (llama_model_has_encoder(llama))
-        return refuse(err, model->architecture,
-                      "it has an encoder; only decoder-only models have a cache to compress");
+        return refuse(err, model->architecture, encoder);
     if (!llama_model_has_decoder(llama))
         return refuse(err, model->architecture, "it has no decoder");
     if (llama_model_is_recurrent(llama))
-        return refuse(err, model->architecture, "it is recurrent and has no KV cache to compress");
+        return refuse(err, model->architecture, recurrent);
     if (llama_model_is_hybrid(llama))
-        return refuse(err, model->architecture, "it mixes recurrent layers with attention");
+        return refuse(err, model->architecture, hybrid);
     if (llama_model_is_diffusion(llama))
-        return refuse(err, model->architecture, "it generates by diffusion, not token by token");
-    if (llama_model_n_swa(llama) > 0)
-        return refuse(err, model->architecture, "some of its layers attend to a sliding window");
+        return refuse(err, model->architecture, diffusion);
+    if (llama_model_n_swa(llama) > MAX_WINDOW)
+        return refuse(err, model->architecture, "its sliding window is out of range");
     return WN_OK;
 }
 
@@ -87,9 +152,29 @@ static bool template_works(const char *chat_template) {
            llama_chat_apply_template(chat_template, &message, 1, true, NULL, 0) > 0;
 }
 
-static wn_status load(struct wn_model *model, const char *path, struct wn_error *err) {
+/*
+ * Of RoPE factors for long and for short contexts, llama.cpp takes those that the size of its cache
+ * asks for, which is a batch here. They are taken by the length that the model was trained for
+ * instead, whatever the context: a text's keys then go with every engine and cache file.
+ */
+static void choose_factors(const struct wn_gguf_info *info,
+                           struct llama_model_kv_override override[2]) {
+    override[0] = override[1] = (struct llama_model_kv_override){0};
+    if (!info->has_length_factors)
+        return;
+    override[0].tag = LLAMA_KV_OVERRIDE_TYPE_INT;
+    override[0].val_i64 = info->n_ctx_train > info->n_ctx_original ? 1 : INT32_MAX;
+    snprintf(override[0].key, sizeof override[0].key, "%s.rope.scaling.original_context_length",
+             info->architecture);
+}
+
+static wn_status load(struct wn_model *model, const struct wn_gguf_info *info, const char *path,
+                      struct wn_error *err) {
     struct llama_model_params params = llama_model_default_params();
+    struct llama_model_kv_override override[2];
+    choose_factors(info, override);
     params.n_gpu_layers = 0;
+    params.kv_overrides = override;
     model->llama = llama_model_load_from_file(path, params);
     if (model->llama == NULL) {
         char detail[256];
@@ -122,7 +207,7 @@ wn_status wn_model_open(const char *path, struct wn_model **out, struct wn_error
     snprintf(model->architecture, sizeof model->architecture, "%s", info.architecture);
     model->file_bytes = (int64_t)info.file_bytes;
     model->path = strdup(path);
-    status = model->path != NULL ? load(model, path, err)
+    status = model->path != NULL ? load(model, &info, path, err)
                                  : wn_error_set(err, WN_E_MEMORY, "out of memory");
     if (status != WN_OK) {
         wn_model_free(model);
