@@ -78,6 +78,11 @@ struct wn_session {
 /* Last error line llama.cpp logged, cut to fit; "" when none since the last call. */
 void wn_llama_take_error(char *text, size_t text_bytes);
 
+/* Whether any of its layers has entries to compress: not all attend to a sliding window. */
+bool wn_engine_compresses(const struct wn_engine *engine);
+/* WN_E_MODEL where none has. */
+wn_status wn_engine_check_compresses(const struct wn_engine *engine, struct wn_error *err);
+
 /* ---- steps ---- */
 
 /* One session's part of a step; logits are wanted for the last row, or for every row. */
@@ -177,7 +182,7 @@ wn_status wn_engine_check_calibrated(const struct wn_engine *engine, const struc
 
 /* ---- compression ---- */
 
-/* The core's views of all heads of a session, with what it takes to read their arrays on demand. */
+/* The core's views of all heads of a session that are compressed, with what it takes to read their arrays on demand. */
 struct wn_gathered {
     const struct wn_session *session;
     const struct wn_policy *policy;
