@@ -76,6 +76,14 @@ function(winnow_tests_use_all_cores)
     endforeach()
 endfunction()
 
+# Tiny models of each architecture, made before the tests that run them.
+set(zoo ${PROJECT_BINARY_DIR}/zoo)
+if(WINNOW_ENGINE)
+    list(APPEND test_environment "WINNOW_ZOO=${zoo}")
+    add_test(NAME zoo COMMAND bash ${test_data}/zoo/make_zoo.sh ${PROJECT_SOURCE_DIR}/deps ${zoo})
+    set_tests_properties(zoo PROPERTIES LABELS engine SKIP_RETURN_CODE 77 FIXTURES_SETUP zoo)
+endif()
+
 if(cmocka)
     winnow_add_tests(unit winnow_pure)
     winnow_add_tests(kernel winnow_core)
@@ -102,6 +110,11 @@ if(TARGET winnow_program)
 endif()
 
 get_property(all_tests DIRECTORY PROPERTY TESTS)
+foreach(name IN ITEMS engine.zoo engine.windows)
+    if(name IN_LIST all_tests)
+        set_tests_properties(${name} PROPERTIES FIXTURES_REQUIRED zoo)
+    endif()
+endforeach()
 list(FILTER all_tests INCLUDE REGEX "^engine\\.")
 winnow_tests_use_all_cores(${all_tests})
 
