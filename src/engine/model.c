@@ -257,14 +257,17 @@ static wn_status append_tokens(const struct wn_model *model, const char *text, s
     if (n_bytes > (size_t)INT32_MAX - 64)
         return wn_error_set(err, WN_E_ARG, "the text has %zu bytes; at most 2 GiB can be tokenised",
                             n_bytes);
-    /* No tokenizer makes more tokens than bytes, begin and end tokens apart. */
-    const int32_t room = (int32_t)n_bytes + 8;
-    int32_t *larger = realloc(tokens->id, ((size_t)tokens->n + (size_t)room) * sizeof *larger);
-    if (larger == NULL)
-        return wn_error_set(err, WN_E_MEMORY, "out of memory while tokenising");
-    tokens->id = larger;
-    const int32_t n = llama_tokenize(model->vocab, text, (int32_t)n_bytes, tokens->id + tokens->n,
-                                     room, add_begin, parse_special);
+    /* Few tokenizers make more tokens than bytes, end tokens apart; those say how many. */
+    int32_t room = (int32_t)n_bytes + 8, n = -room;
+    for (int attempt = 0; attempt < 2 && n < 0 && n != INT32_MIN; attempt++) {
+        room = -n;
+        int32_t *larger = realloc(tokens->id, ((size_t)tokens->n + (size_t)room) * sizeof *larger);
+        if (larger == NULL)
+            return wn_error_set(err, WN_E_MEMORY, "out of memory while tokenising");
+        tokens->id = larger;
+        n = llama_tokenize(model->vocab, text, (int32_t)n_bytes, tokens->id + tokens->n, room,
+                           add_begin, parse_special);
+    }
     if (n < 0)
         return wn_error_set(err, WN_E_BACKEND, "llama.cpp cannot tokenise the text");
     tokens->n += n;

@@ -11,14 +11,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include <cmocka.h>
 
 #include "engine/engine.h"
 #include "engine/native.h"
+#include "zoo.h"
 
-enum { N_TOKENS = 300, N_CTX = 512 };
+enum { N_TOKENS = 300 };
 
 /*
  * Largest difference of a row of logits, relative to its deviation from its mean. The weights are
@@ -113,45 +113,6 @@ static const struct animal {
 };
 enum { N_ANIMALS = sizeof animals / sizeof animals[0] };
 
-static const char *zoo_path(const char *name) {
-    static char path[4096];
-    const char *folder = getenv("WINNOW_ZOO");
-    if (folder == NULL)
-        skip();
-    snprintf(path, sizeof path, "%s/%s.gguf", folder, name);
-    if (access(path, R_OK) != 0)
-        skip();
-    return path;
-}
-
-static struct wn_model *open_model(const char *name) {
-    struct wn_model *model = NULL;
-    struct wn_error err = {0};
-    if (wn_model_open(zoo_path(name), &model, &err) != WN_OK)
-        fail_msg("%s: %s", name, err.message);
-    return model;
-}
-
-static struct wn_engine *make_engine(struct wn_model *model, int n_batch) {
-    struct wn_engine *engine = NULL;
-    struct wn_error err = {0};
-    struct wn_engine_options options;
-    wn_engine_options_default(&options);
-    options.n_ctx = N_CTX;
-    options.n_batch = n_batch;
-    options.n_threads = 1;
-    if (wn_engine_create(model, &options, &engine, &err) != WN_OK)
-        fail_msg("%s: %s", model->architecture, err.message);
-    return engine;
-}
-
-static void draw_tokens(const struct wn_model *model, int32_t *tokens, int n) {
-    struct wn_rng rng;
-    wn_rng_seed(&rng, 5, 0, 0, 0);
-    for (int i = 0; i < n; i++)
-        tokens[i] = (int32_t)(wn_rng_next(&rng) % (uint64_t)model->n_vocab);
-}
-
 /* ---- rows of logits ---- */
 
 struct rows {
@@ -173,22 +134,11 @@ static void keep_row(void *user, int64_t i, const float *logits) {
            (size_t)rows->n_vocab * sizeof *logits);
 }
 
-static double difference(const float *a, const float *b, int n) {
-    double mean = 0.0, spread = 0.0, apart = 0.0;
-    for (int i = 0; i < n; i++)
-        mean += (double)b[i] / n;
-    for (int i = 0; i < n; i++) {
-        spread += (b[i] - mean) * (b[i] - mean);
-        apart += (double)(a[i] - b[i]) * (double)(a[i] - b[i]);
-    }
-    return sqrt(apart / spread);
-}
-
 static double worst_difference(const struct rows *a, const struct rows *b) {
     double worst = 0.0;
     for (int64_t i = 0; i < N_TOKENS; i++) {
         const size_t at = (size_t)i * (size_t)a->n_vocab;
-        const double d = difference(a->logits + at, b->logits + at, a->n_vocab);
+        const double d = zoo_difference(a->logits + at, b->logits + at, a->n_vocab);
         worst = d > worst || isnan(d) ? d : worst;
     }
     return worst;
@@ -203,7 +153,7 @@ static struct rows native_rows(struct wn_model *model, const int32_t *tokens) {
     plain.llama = llama_model_load_from_file(model->path, params);
     assert_non_null(plain.llama);
     const struct wn_native_options options = {
-        .n_ctx = N_CTX, .n_batch = N_CTX, .n_threads = 1, .flash_attention = false};
+        .n_ctx = ZOO_N_CTX, .n_batch = ZOO_N_CTX, .n_threads = 1, .flash_attention = false};
     const struct wn_feed_options keep = {
         .logits = WN_LOGITS_ALL, .on_logits = keep_row, .user = &rows};
     assert_int_equal(wn_native_create(&plain, &options, &native, NULL), WN_OK);
@@ -223,16 +173,10 @@ static void feed_rows(struct wn_session *session, const int32_t *tokens, int n, 
     rows->first += n;
 }
 
-static struct wn_session *make_session(struct wn_engine *engine) {
-    struct wn_session *session = NULL;
-    assert_int_equal(wn_session_create(engine, &session, NULL), WN_OK);
-    return session;
-}
-
 /* Steps of n tokens at most, and of n_batch. */
 static struct rows grafted_rows(struct wn_engine *engine, const int32_t *tokens, int n) {
     struct rows rows = make_rows(engine->model);
-    struct wn_session *session = make_session(engine);
+    struct wn_session *session = zoo_session(engine);
     while (rows.first < N_TOKENS)
         feed_rows(session, tokens, N_TOKENS - rows.first < n ? (int)(N_TOKENS - rows.first) : n,
                   &rows);
@@ -259,9 +203,9 @@ static void check_prompts(const struct animal *animal, struct wn_engine *engine,
     for (size_t i = 0; i < sizeof lengths / sizeof lengths[0]; i++) {
         if (lengths[i] < 1)
             continue;
-        struct wn_session *session = make_session(engine);
+        struct wn_session *session = zoo_session(engine);
         assert_int_equal(wn_session_feed(session, tokens, lengths[i], NULL, NULL), WN_OK);
-        const double d = difference(
+        const double d = zoo_difference(
             wn_session_logits(session),
             native->logits + (size_t)(lengths[i] - 1) * (size_t)native->n_vocab, native->n_vocab);
         if (!(d < most_difference))
@@ -280,10 +224,10 @@ static void check_windows(const struct animal *animal, const struct wn_engine *e
 
 static void a_model_is_the_native_one(const struct animal *animal) {
     int32_t tokens[N_TOKENS];
-    struct wn_model *model = open_model(animal->name);
-    draw_tokens(model, tokens, N_TOKENS);
+    struct wn_model *model = zoo_model(animal->name);
+    zoo_tokens(model, tokens, N_TOKENS);
     struct rows native = native_rows(model, tokens);
-    struct wn_engine *small = make_engine(model, 32), *large = make_engine(model, 512);
+    struct wn_engine *small = zoo_engine(model, 32), *large = zoo_engine(model, 512);
     check_windows(animal, small);
     check_rows(animal, "64 tokens at a time", grafted_rows(large, tokens, 64), &native);
     check_rows(animal, "32 tokens at a time", grafted_rows(small, tokens, 32), &native);
@@ -369,11 +313,11 @@ static void a_wrong_window_shows(void **state) {
     static const char *const names[] = {"gemma2", "gemma3", "gpt-oss"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         int32_t tokens[N_TOKENS];
-        struct wn_model *model = open_model(names[i]);
-        draw_tokens(model, tokens, N_TOKENS);
+        struct wn_model *model = zoo_model(names[i]);
+        zoo_tokens(model, tokens, N_TOKENS);
         const struct rows native = native_rows(model, tokens);
         for (int change = -1; change <= 1; change++) {
-            struct wn_engine *engine = make_engine(model, 32);
+            struct wn_engine *engine = zoo_engine(model, 32);
             for (int layer = 0; layer < engine->n_layers && change != 0; layer++)
                 if (engine->geometry[layer].n_swa > 0)
                     engine->geometry[layer].n_swa += change;
