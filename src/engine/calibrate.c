@@ -425,7 +425,9 @@ static wn_status measure(struct measurement *m, const struct wn_tokens *texts, i
     for (int t = 0; status == WN_OK && t < n_texts; t++) {
         const int64_t n_wanted = texts[t].n + WN_REHEARSAL_TOKENS;
         engine->n_ctx = n_wanted > n_ctx ? n_wanted : n_ctx;
-        status = measure_text(m, &texts[t], err);
+        status = wn_model_check_positions(engine->model, engine->n_ctx, err);
+        if (status == WN_OK)
+            status = measure_text(m, &texts[t], err);
     }
     engine->n_ctx = n_ctx;
     const int n_heads = wn_calibration_first_kv_head(m->out, m->out->n_layers);

@@ -406,13 +406,20 @@ wn_status wn_engine_create(struct wn_model *model, const struct wn_engine_option
     if (kernels == NULL)
         return wn_error_set(err, WN_E_ARG, "kernels '%s' are unknown or this CPU cannot run them",
                             options->kernels);
+    const int64_t n_ctx =
+        options->n_ctx > 0 ? options->n_ctx : llama_model_n_ctx_train(model->llama);
+    /* The self-check is a text too. */
+    status = wn_model_check_positions(
+        model, n_ctx > CHECK_BATCH + CHECK_SINGLE ? n_ctx : CHECK_BATCH + CHECK_SINGLE, err);
+    if (status != WN_OK)
+        return status;
     struct wn_engine *engine = calloc(1, sizeof *engine);
     if (engine == NULL)
         return wn_error_set(err, WN_E_MEMORY, "out of memory");
     engine->model = model;
     engine->kernels = kernels;
     engine->n_layers = model->n_layers;
-    engine->n_ctx = options->n_ctx > 0 ? options->n_ctx : llama_model_n_ctx_train(model->llama);
+    engine->n_ctx = n_ctx;
     engine->n_batch = options->n_batch;
     /* llama.cpp's threads spin while they wait for each other, so more of them than cores crawl. */
     engine->n_threads = options->n_threads > 0 && options->n_threads < available_cores()

@@ -31,6 +31,7 @@ struct wn_model {
     const char *chat_template; /* or NULL */
     char *path;
     int64_t file_bytes;
+    int64_t n_positions; /* that a text may have; 0: any number */
     int n_layers, n_vocab;
 };
 
@@ -82,6 +83,9 @@ void wn_llama_take_error(char *text, size_t text_bytes);
 bool wn_engine_compresses(const struct wn_engine *engine);
 /* WN_E_MODEL where none has. */
 wn_status wn_engine_check_compresses(const struct wn_engine *engine, struct wn_error *err);
+
+/* WN_E_CONTEXT where the model has no embeddings for so many positions: llama.cpp would stop. */
+wn_status wn_model_check_positions(const struct wn_model *model, int64_t n, struct wn_error *err);
 
 /* ---- steps ---- */
 

@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "engine/architectures.h"
 #include "engine/gguf_read.h"
 
 /* Limits that llama.cpp asserts. */
@@ -227,9 +228,20 @@ static wn_status check_head_sizes(struct check *c) {
                       info->head_count, info->embedding_length);
     if (n_rotated < 0)
         n_rotated = info->key_length;
-    if (n_rotated % 2 != 0 || n_rotated > info->key_length)
+    /* Models without a cache, or with latent attention, are refused for that. */
+    const bool is_plain =
+        info->kv_lora_rank == 0 && wn_architecture_refusal(info->architecture) == NULL;
+    const bool too_few = is_plain && n_rotated != info->key_length &&
+                         wn_architecture_rotates_all(info->architecture);
+    if (n_rotated % 2 != 0 || n_rotated > info->key_length || too_few)
         return REFUSE(c, "RoPE over %" PRId64 " of a head's %" PRId64 " dimensions is not possible",
                       n_rotated, info->key_length);
+    if (is_plain && info->key_length != info->value_length &&
+        !wn_architecture_splits_heads(info->architecture))
+        return REFUSE(c,
+                      "keys of %" PRId64 " and values of %" PRId64
+                      " dimensions are not possible for the architecture '%s'",
+                      info->key_length, info->value_length, info->architecture);
     return WN_OK;
 }
 
@@ -465,6 +477,9 @@ static wn_status check_weights(struct check *c) {
     bool is_split = c->info.split_count > 1;
     if (gguf->names.n == 0 && !is_split)
         return REFUSE(c, "the file has no tensors, only metadata");
+    const struct wn_gguf_tensor *positions = wn_gguf_find_tensor(gguf, "position_embd.weight");
+    if (positions != NULL)
+        c->info.n_positions = positions->ne[1];
     c->info.has_length_factors = wn_gguf_find_tensor(gguf, "rope_factors_long.weight") != NULL ||
                                  wn_gguf_find_tensor(gguf, "rope_factors_short.weight") != NULL;
     const struct wn_gguf_tensor *embedding = wn_gguf_find_tensor(gguf, "token_embd.weight");

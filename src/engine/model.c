@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/architectures.h"
 #include "engine/engine.h"
 #include "engine/gguf_check.h"
 #include "engine/text.h"
@@ -50,73 +51,11 @@ static wn_status refuse(struct wn_error *err, const char *architecture, const ch
                         architecture, reason);
 }
 
-static const char encoder[] =
-    "it is an encoder; only models that generate text token by token have a cache to compress";
-static const char recurrent[] = "it is recurrent and has no KV cache to compress";
-static const char hybrid[] = "it mixes recurrent layers with attention";
-static const char diffusion[] = "it generates by diffusion, not token by token";
-static const char draft[] = "it only drafts for another model";
-static const char audio[] = "it generates sound, not text";
-
-/* Architectures that llama.cpp knows, and that are refused before weights are read. */
-static const struct {
-    const char *name, *reason;
-} refused[] = {
-    {"bert", encoder},
-    {"modern-bert", encoder},
-    {"nomic-bert", encoder},
-    {"nomic-bert-moe", encoder},
-    {"neo-bert", encoder},
-    {"jina-bert-v2", encoder},
-    {"jina-bert-v3", encoder},
-    {"eurobert", encoder},
-    {"gemma-embedding", encoder},
-    {"llama-embed", encoder},
-    {"t5", "it has an encoder; only decoder-only models have a cache to compress"},
-    {"t5encoder", encoder},
-    {"mamba", recurrent},
-    {"mamba2", recurrent},
-    {"rwkv6", recurrent},
-    {"rwkv6qwen2", recurrent},
-    {"rwkv7", recurrent},
-    {"arwkv7", recurrent},
-    {"jamba", hybrid},
-    {"falcon-h1", hybrid},
-    {"plamo2", hybrid},
-    {"granitehybrid", hybrid},
-    {"lfm2", hybrid},
-    {"lfm2moe", hybrid},
-    {"nemotron_h", hybrid},
-    {"nemotron_h_moe", hybrid},
-    {"qwen3next", hybrid},
-    {"qwen35", hybrid},
-    {"qwen35moe", hybrid},
-    {"qwen4exp", hybrid},
-    {"kimi-linear", hybrid},
-    {"kimi-k3", hybrid},
-    {"bailingmoe3", hybrid},
-    {"glm5-next", hybrid},
-    {"minimax-01", hybrid},
-    {"deepseek4", hybrid},
-    {"dream", diffusion},
-    {"llada", diffusion},
-    {"llada-moe", diffusion},
-    {"rnd1", diffusion},
-    {"llama4", "its attention is cut into chunks"},
-    {"minimax-m3", "it chooses what its attention sees by an index of its own"},
-    {"eagle3", draft},
-    {"dflash", draft},
-    {"gemma4-assistant", draft},
-    {"wavtokenizer-dec", audio},
-    {"qwen3tts", audio},
-    {"pockettts", audio},
-};
-
 /* Reasons that the file's metadata shows, before weights are read. */
 static wn_status check_metadata(const struct wn_gguf_info *info, struct wn_error *err) {
-    for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++)
-        if (strcmp(info->architecture, refused[i].name) == 0)
-            return refuse(err, info->architecture, refused[i].reason);
+    const char *reason = wn_architecture_refusal(info->architecture);
+    if (reason != NULL)
+        return refuse(err, info->architecture, reason);
     if (info->kv_lora_rank > 0)
         return refuse(err, info->architecture,
                       "it compresses keys and values itself (multi-head latent attention)");
@@ -132,15 +71,15 @@ static wn_status check_metadata(const struct wn_gguf_info *info, struct wn_error
 static wn_status check_loaded(const struct wn_model *model, struct wn_error *err) {
     const struct llama_model *llama = model->llama;
     if (llama_model_has_encoder(llama))
-        return refuse(err, model->architecture, encoder);
+        return refuse(err, model->architecture, wn_refusal_encoder);
     if (!llama_model_has_decoder(llama))
         return refuse(err, model->architecture, "it has no decoder");
     if (llama_model_is_recurrent(llama))
-        return refuse(err, model->architecture, recurrent);
+        return refuse(err, model->architecture, wn_refusal_recurrent);
     if (llama_model_is_hybrid(llama))
-        return refuse(err, model->architecture, hybrid);
+        return refuse(err, model->architecture, wn_refusal_hybrid);
     if (llama_model_is_diffusion(llama))
-        return refuse(err, model->architecture, diffusion);
+        return refuse(err, model->architecture, wn_refusal_diffusion);
     if (llama_model_n_swa(llama) > MAX_WINDOW)
         return refuse(err, model->architecture, "its sliding window is out of range");
     return WN_OK;
@@ -206,6 +145,7 @@ wn_status wn_model_open(const char *path, struct wn_model **out, struct wn_error
         return wn_error_set(err, WN_E_MEMORY, "out of memory");
     snprintf(model->architecture, sizeof model->architecture, "%s", info.architecture);
     model->file_bytes = (int64_t)info.file_bytes;
+    model->n_positions = info.n_positions;
     model->path = strdup(path);
     status = model->path != NULL ? load(model, &info, path, err)
                                  : wn_error_set(err, WN_E_MEMORY, "out of memory");
@@ -215,6 +155,14 @@ wn_status wn_model_open(const char *path, struct wn_model **out, struct wn_error
     }
     *out = model;
     return WN_OK;
+}
+
+wn_status wn_model_check_positions(const struct wn_model *model, int64_t n, struct wn_error *err) {
+    if (model->n_positions == 0 || n <= model->n_positions)
+        return WN_OK;
+    return wn_error_set(err, WN_E_CONTEXT,
+                        "the model has learned %lld positions, and the context would have %lld",
+                        (long long)model->n_positions, (long long)n);
 }
 
 void wn_model_free(struct wn_model *model) {

@@ -279,6 +279,8 @@ static const struct {
     {"minicpm3", "multi-head latent attention"},
     {"mistral4", "multi-head latent attention"},
     {"no-such-architecture", "llama.cpp cannot load"},
+    {"llama-partial", "RoPE over 8 of a head's 16 dimensions"},
+    {"llama-unlike", "keys of 16 and values of 24 dimensions"},
     {"mpt", "ALiBi"},
     {"bloom", "ALiBi"},
     {"grok", "flash attention"},
@@ -305,6 +307,24 @@ static void others_are_refused_by_name(void **state) {
             assert_non_null(strstr(err.message, model->architecture));
         wn_model_free(model);
     }
+}
+
+/* A text must not be longer than the table of positions. */
+static void learned_positions_limit_the_context(void **state) {
+    (void)state;
+    struct wn_model *model = zoo_model("gpt2");
+    struct wn_engine *engine = NULL;
+    struct wn_error err = {0};
+    struct wn_engine_options options;
+    wn_engine_options_default(&options);
+    options.n_threads = 1;
+    options.n_ctx = 1025;
+    assert_int_equal(wn_engine_create(model, &options, &engine, &err), WN_E_CONTEXT);
+    assert_non_null(strstr(err.message, "1024 positions"));
+    options.n_ctx = 1024;
+    assert_int_equal(wn_engine_create(model, &options, &engine, &err), WN_OK);
+    wn_engine_free(engine);
+    wn_model_free(model);
 }
 
 /* The limit tells a window that is wrong by one token, or missing. */
@@ -338,6 +358,7 @@ int main(void) {
         cmocka_unit_test(grafted_logits_equal_native_ones),
         cmocka_unit_test(a_wrong_window_shows),
         cmocka_unit_test(others_are_refused_by_name),
+        cmocka_unit_test(learned_positions_limit_the_context),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

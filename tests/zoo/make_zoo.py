@@ -430,6 +430,8 @@ REFUSED = BARE | {
     "minicpm3": dict(arch="minicpm3", bare=True, meta=LATENT),
     "mistral4": dict(arch="mistral4", bare=True, meta=LATENT),
     "no-such-architecture": dict(arch="no-such-architecture", bare=True),
+    "llama-partial": dict(arch="llama", rot=8),
+    "llama-unlike": dict(arch="llama", dk=16, dv=24),
     # Refused for what their graphs show.
     "mpt": dict(arch="mpt", norm="layer", kv=4, qkv="fused", ffn="plain",
                 meta={"attention.max_alibi_bias": 8.0}),
