@@ -14,6 +14,7 @@
 
 #include "core/cache_file.h"
 #include "engine/engine.h"
+#include "engine/native.h"
 #include "zoo.h"
 
 /* gemma2: windows of 24 in every other layer; four layers of two KV heads. */
@@ -344,6 +345,41 @@ static void calibration_is_of_the_other_layers(void **state) {
     wn_session_free(session);
 }
 
+/* Windows longer than what one thread takes of a row's entries, and steps that begin inside them. */
+static void wide_windows_are_divided(void **state) {
+    (void)state;
+    enum { N = 1400, N_LAST = 6 };
+    struct wn_model *wide = zoo_model("wide-window");
+    int32_t *text = malloc(N * sizeof *text);
+    zoo_tokens(wide, text, N);
+    struct wn_native *native = NULL;
+    const struct wn_native_options native_options = {
+        .n_ctx = 1536, .n_batch = 512, .n_threads = 1, .flash_attention = false};
+    assert_int_equal(wn_native_create(wide, &native_options, &native, NULL), WN_OK);
+    assert_int_equal(wn_native_feed(native, text, N - N_LAST, NULL, NULL), WN_OK);
+    struct wn_engine_options options;
+    wn_engine_options_default(&options);
+    options.n_threads = 2;
+    struct wn_engine *other = NULL;
+    assert_int_equal(wn_engine_create(wide, &options, &other, NULL), WN_OK);
+    assert_int_equal(other->geometry[0].n_swa, 600);
+    assert_int_equal(other->geometry[1].n_swa, 0);
+    struct wn_session *session = zoo_session(other);
+    assert_int_equal(wn_session_feed(session, text, N - N_LAST, NULL, NULL), WN_OK);
+    for (int i = N - N_LAST; i < N; i++) {
+        assert_true(zoo_difference(wn_session_logits(session), wn_native_logits(native),
+                                   wide->n_vocab) < 0.005);
+        assert_int_equal(wn_native_feed(native, text + i, 1, NULL, NULL), WN_OK);
+        assert_int_equal(wn_session_feed(session, text + i, 1, NULL, NULL), WN_OK);
+    }
+    assert_true(wn_session_positions(session, 0, 0, NULL, 0) < 600 + WN_PAGE_LEN);
+    wn_session_free(session);
+    wn_engine_free(other);
+    wn_native_free(native);
+    wn_model_free(wide);
+    free(text);
+}
+
 /* A model whose layers all have a window is served, and left as it is. */
 static void without_other_layers_nothing_is_compressed(void **state) {
     (void)state;
@@ -394,6 +430,7 @@ int main(void) {
         cmocka_unit_test(files_hold_windows),
         cmocka_unit_test(inspection_is_of_the_other_layers),
         cmocka_unit_test(calibration_is_of_the_other_layers),
+        cmocka_unit_test(wide_windows_are_divided),
         cmocka_unit_test(without_other_layers_nothing_is_compressed),
     };
     return cmocka_run_group_tests(tests, open_gemma, close_gemma);

@@ -413,6 +413,8 @@ SERVED = {
     "mellum": dict(arch="mellum", layers=4, qk_norm="head", ffn="moe", meta={WINDOW: 50}),
     "exaone-moe": dict(arch="exaone-moe", layers=4, qk_norm="head", ffn="moe", dense=1, shared=48,
                        expert_bias=True, meta={WINDOW: 30, GATING: 2, SHARED: 1}),
+    "wide-window": dict(arch="gemma3", layers=2, norms=SANDWICH, output=False, qk_norm="head",
+                        meta={"context_length": 2048, WINDOW: 600, PATTERN: [1, 0]}),
     "every-window": dict(arch="gemma3", layers=3, norms=SANDWICH, output=False, qk_norm="head",
                          meta={WINDOW: 32}),
 }
