@@ -247,6 +247,69 @@ static void grafted_logits_equal_native_ones(void **state) {
         a_model_is_the_native_one(&animals[i]);
 }
 
+/* Why an architecture's queries cannot be placed anew, or NULL. */
+static const char *why_not_foreseen(const struct animal *animal) {
+    static const char *const several[] = {"qwen2vl", "qwen3vl"};
+    static const char *const changed[] = {"maincoder", "hunyuan-moe"};
+    for (int i = 0; i < 2; i++) {
+        if (strcmp(animal->name, several[i]) == 0)
+            return "M-RoPE";
+        if (strcmp(animal->name, changed[i]) == 0)
+            return "changed after their rotation";
+    }
+    return NULL;
+}
+
+/* Half of the entries of every layer without a window go, and the text goes on. */
+static void compress_half(const struct animal *animal, enum wn_score score) {
+    enum { N = 200 };
+    int32_t tokens[N_TOKENS];
+    struct wn_error err = {0};
+    struct wn_model *model = zoo_model(animal->name);
+    struct wn_engine *engine = zoo_engine(model, 64);
+    struct wn_session *session = zoo_session(engine), *full = NULL;
+    struct wn_policy policy;
+    struct wn_compress_report report;
+    zoo_tokens(model, tokens, N_TOKENS);
+    wn_policy_default(&policy, score);
+    policy.keep = (struct wn_keep){.kind = WN_KEEP_SHARE, .share = 0.5};
+    const wn_status status = wn_session_observe(session, &policy, N, &err);
+    const char *why = score == WN_SCORE_FORESIGHT ? why_not_foreseen(animal) : NULL;
+    if (why != NULL) {
+        assert_int_equal(status, WN_E_MODEL);
+        assert_non_null(strstr(err.message, why));
+    } else {
+        if (status != WN_OK)
+            fail_msg("%s: %s", animal->name, err.message);
+        assert_int_equal(wn_session_feed(session, tokens, N, NULL, &err), WN_OK);
+        assert_int_equal(wn_session_fork(session, &full, &err), WN_OK);
+        if (wn_session_compress(session, &policy, &report, &err) != WN_OK)
+            fail_msg("%s: %s", animal->name, err.message);
+        const double share =
+            report.n_before > 0 ? (double)report.n_after / (double)report.n_before : 0.5;
+        assert_true(fabs(share - 0.5) < 0.05);
+        assert_int_equal(wn_session_feed(full, tokens + N, 1, NULL, &err), WN_OK);
+        assert_int_equal(wn_session_feed(session, tokens + N, 1, NULL, &err), WN_OK);
+        const double d =
+            zoo_difference(wn_session_logits(session), wn_session_logits(full), model->n_vocab);
+        print_message("%-20s %-28s %.2g\n", animal->name, wn_score_name(score), d);
+        assert_true(report.n_before == 0 ? d == 0.0 : d > 0.0 && d < 1.0);
+    }
+    wn_session_free(full);
+    wn_session_free(session);
+    wn_engine_free(engine);
+    wn_model_free(model);
+}
+
+static void every_one_is_compressed(void **state) {
+    (void)state;
+    for (int i = 0; i < N_ANIMALS; i++) {
+        compress_half(&animals[i], WN_SCORE_FORESIGHT);
+        if (why_not_foreseen(&animals[i]) != NULL)
+            compress_half(&animals[i], WN_SCORE_SNAPKV);
+    }
+}
+
 /* Refused with the architecture's name and a reason, never by an abort. */
 static const struct {
     const char *name, *reason;
@@ -357,6 +420,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(grafted_logits_equal_native_ones),
         cmocka_unit_test(a_wrong_window_shows),
+        cmocka_unit_test(every_one_is_compressed),
         cmocka_unit_test(others_are_refused_by_name),
         cmocka_unit_test(learned_positions_limit_the_context),
     };
