@@ -130,14 +130,15 @@ static bool move_on(struct probe *probe, int n_swa) {
 }
 
 /* Reads the windows from the masks of some more tokens. Where all layers have the same mask llama.cpp
- * stops the process when tokens are moved (one of its two caches is empty): more are fed instead. */
+ * stops the process when tokens are moved (one of its two caches is empty), and some rotations cannot
+ * be moved: more tokens are fed instead, if windows are not too long for that. */
 static wn_status probe_windows(struct probe *probe, const int32_t *tokens, struct wn_error *err) {
     const struct wn_model *model = probe->engine->model;
     const int n_swa = llama_model_n_swa(model->llama);
     if (n_swa <= 0)
         return WN_OK;
-    const bool moves = wn_graft_masks_differ(probe->graft);
-    if (moves ? !move_on(probe, n_swa) : n_swa + 2 * CHECK_BATCH > PROBE_TOKENS)
+    const bool moves = wn_graft_masks_differ(probe->graft) && move_on(probe, n_swa);
+    if (!moves && n_swa + 2 * CHECK_BATCH > PROBE_TOKENS)
         return wn_error_set(err, WN_E_MODEL,
                             "the model's architecture '%s' is not supported: which of its layers "
                             "have a sliding window cannot be seen",
