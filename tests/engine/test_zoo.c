@@ -83,6 +83,9 @@ static const struct animal {
     {"maincoder", 0, 0},
     {"pangu-embedded", 0, 0},
     {"mistral3", 0, 0},
+    {"hunyuan-dense", 0, 0},
+    {"jais2", 0, 0},
+    {"nanbeige", 0, 0},
     {"openelm", 0, 0},
     {"deci", 0, 0},
     {"llama-moe", 0, 0},
@@ -107,6 +110,8 @@ static const struct animal {
     {"mimo2", 20, 2},
     {"granite_swa", 12, 2},
     {"afmoe", 40, 3},
+    {"smallthinker", 4096, 3},
+    {"plamo3", 44, 2},
     {"mellum", 50, 3},
     {"exaone-moe", 30, 3},
     {"every-window", 32, 3},
@@ -201,7 +206,7 @@ static void check_prompts(const struct animal *animal, struct wn_engine *engine,
     const int w = animal->n_swa;
     const int lengths[] = {1, 31, 64, 65, w - 1, w, w + 1, 2 * w + 3, N_TOKENS};
     for (size_t i = 0; i < sizeof lengths / sizeof lengths[0]; i++) {
-        if (lengths[i] < 1)
+        if (lengths[i] < 1 || lengths[i] > N_TOKENS)
             continue;
         struct wn_session *session = zoo_session(engine);
         assert_int_equal(wn_session_feed(session, tokens, lengths[i], NULL, NULL), WN_OK);
@@ -249,14 +254,16 @@ static void grafted_logits_equal_native_ones(void **state) {
 
 /* Why an architecture's queries cannot be placed anew, or NULL. */
 static const char *why_not_foreseen(const struct animal *animal) {
-    static const char *const several[] = {"qwen2vl", "qwen3vl"};
-    static const char *const changed[] = {"maincoder", "hunyuan-moe"};
-    for (int i = 0; i < 2; i++) {
-        if (strcmp(animal->name, several[i]) == 0)
-            return "M-RoPE";
-        if (strcmp(animal->name, changed[i]) == 0)
-            return "changed after their rotation";
-    }
+    static const char changed[] = "changed after their rotation", several[] = "M-RoPE";
+    static const struct {
+        const char *name, *why;
+    } table[] = {
+        {"qwen2vl", several},       {"qwen3vl", several},     {"maincoder", changed},
+        {"hunyuan-dense", changed}, {"hunyuan-moe", changed},
+    };
+    for (size_t i = 0; i < sizeof table / sizeof table[0]; i++)
+        if (strcmp(animal->name, table[i].name) == 0)
+            return table[i].why;
     return NULL;
 }
 

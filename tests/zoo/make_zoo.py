@@ -284,6 +284,12 @@ def sub_norms(m):
         m.norm_of(f"blk.{i}.ffn_sub_norm", m.ff)
 
 
+def plain_norms(m):
+    for i in range(m.layers):
+        m.vector(f"blk.{i}.post_attention_norm", m.d, 1.0, 0.2)
+        m.vector(f"blk.{i}.post_ffw_norm", m.d, 1.0, 0.2)
+
+
 WINDOW = "attention.sliding_window"
 PATTERN = "attention.sliding_window_pattern"
 SHARED = "expert_shared_count"
@@ -362,6 +368,9 @@ SERVED = {
     "maincoder": dict(arch="maincoder", qk_norm="head"),
     "pangu-embedded": dict(arch="pangu-embedded", qkv_bias=True, o_bias=True),
     "mistral3": dict(arch="mistral3"),
+    "hunyuan-dense": dict(arch="hunyuan-dense", qk_norm="head"),
+    "jais2": dict(arch="jais2", **BIASES),
+    "nanbeige": dict(arch="nanbeige"),
     # layers with head counts of their own
     "openelm": dict(arch="openelm", heads=[4, 8, 6], kv=[2, 4, 3], ff=[96, 64, 128], qkv="fused",
                     qk_norm="head", output=False),
@@ -410,6 +419,11 @@ SERVED = {
                         meta={WINDOW: 12, PATTERN: [1, 0, 1, 0], "logit_scale": 2.0}),
     "afmoe": dict(arch="afmoe", layers=4, norms=SANDWICH, qk_norm="head", ffn="moe", dense=1,
                   expert_bias=True, tensors=attention_gates, meta={WINDOW: 40, SHARED: 0}),
+    "smallthinker": dict(arch="smallthinker", layers=4, ffn="moe",
+                         meta={WINDOW: 4096, GATING: 1}),
+    "plamo3": dict(arch="plamo3", layers=4, dk=24, dv=16, qkv="fused", qk_norm="head",
+                   norms=("attn_norm", "ffn_norm"), ffn="joined", tensors=plain_norms,
+                   meta={WINDOW: 44, PATTERN: 2}),
     "mellum": dict(arch="mellum", layers=4, qk_norm="head", ffn="moe", meta={WINDOW: 50}),
     "exaone-moe": dict(arch="exaone-moe", layers=4, qk_norm="head", ffn="moe", dense=1, shared=48,
                        expert_bias=True, meta={WINDOW: 30, GATING: 2, SHARED: 1}),
