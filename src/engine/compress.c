@@ -105,7 +105,8 @@ wn_status wn_session_compress(struct wn_session *session, const struct wn_policy
     if (status != WN_OK)
         return status;
     report_usage(session, &done, true);
-    if (policy->score != WN_SCORE_FULL && session->n_tokens > 0)
+    if (policy->score != WN_SCORE_FULL && session->n_tokens > 0 &&
+        wn_engine_compresses(session->engine))
         status = compress(session, policy, &done, err);
     if (status != WN_OK)
         return status;

@@ -173,8 +173,7 @@ static wn_status check_observed(const struct wn_session *session, const struct w
     const char *name = wn_score_name(policy->score);
     const bool foresees = wn_policy_foresees(policy);
     const bool fits = wn_policy_fits(policy);
-    if ((needs == WN_OBSERVE_NONE && !foresees && !fits) || session->n_tokens == 0 ||
-        !wn_engine_compresses(session->engine))
+    if ((needs == WN_OBSERVE_NONE && !foresees && !fits) || session->n_tokens == 0)
         return WN_OK;
     if (session->observation_lost)
         return wn_error_set(err, WN_E_STATE,
