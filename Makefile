@@ -48,7 +48,7 @@ setup := tools/setup.sh
 
 .NOTPARALLEL:
 .PHONY: help demo check check-asan check-format format build bench bench-targets fuzz install \
-	clean distclean setup configure
+	clean distclean setup setup_zoo configure
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -58,7 +58,7 @@ demo: build ## build everything, then show what Winnow does
 	@WINNOW_BIN="$(CURDIR)/$(BUILD)/winnow" WINNOW_MODEL="$(model)" bash tools/demo.sh
 
 check: groups := core engine check
-check: setup configure ## build everything and run all tests
+check: setup setup_zoo configure ## build everything and run all tests
 	@$(cmake) --build $(BUILD) --target all tests
 	@$(call ctest,$(BUILD))
 
@@ -109,6 +109,9 @@ setup:
 	@$(setup) tools $(groups)
 	@$(setup) llama
 	@$(setup) model
+
+setup_zoo:
+	@$(setup) zoo || echo 'setup: the tests of tiny models are skipped without it'
 
 configure:
 	@$(call configure,$(BUILD),-DWINNOW_LLAMA_DIR="$(llama_dir)" \

@@ -122,6 +122,7 @@ struct wn_engine_info {
     int n_batch, n_threads;
     const char *kernels;      /* table in use */
     int n_layers, n_kv_heads; /* KV heads over all layers */
+    int n_window_layers; /* of these layers, that attend to a sliding window: never compressed */
     int64_t
         token_bytes; /* KV bytes of one token over all layers, log-weights and positions included */
     int64_t backend_cache_bytes; /* llama.cpp's own cache, which is never read */
@@ -154,7 +155,7 @@ struct wn_calibration {
                                            enters the layer, > 0 */
     float *gain;                        /* [query heads] what a unit of output is worth, >= 0 */
     float *share; /* [KV heads][WN_CALIBRATION_N_KEEP] entries kept of a head over the mean of all
-                     heads, >= 0 */
+                     heads that are compressed, >= 0; 0 for those of sliding windows */
 };
 
 struct wn_calibrate_options {
@@ -170,7 +171,7 @@ struct wn_calibrate_options {
  * averaged over the texts. Sessions of the engine are not touched, and texts may be longer than its
  * n_ctx. options may be NULL. About two prefills of all texts.
  * WN_E_ARG: no text, or one below WN_CALIBRATION_MIN_TOKENS; WN_E_MODEL, with the reason, where
- * foresight or rehearsal is impossible; WN_E_ABORTED, WN_E_MEMORY, WN_E_BACKEND, WN_E_IO.
+ * foresight or rehearsal is impossible, or every layer has a sliding window; WN_E_ABORTED, WN_E_MEMORY, WN_E_BACKEND, WN_E_IO.
  */
 wn_status wn_calibrate(struct wn_engine *engine, const struct wn_tokens *texts, int n_texts,
                        const struct wn_calibrate_options *options, struct wn_calibration *out,
@@ -253,7 +254,8 @@ const float *wn_session_logits(const struct wn_session *session);
 /* Tokens fed so far: the position of the next one. */
 int64_t wn_session_n_tokens(const struct wn_session *session);
 /* The text positions of a head's entries, ascending: writes up to `capacity` of them to position
- * (may be NULL with capacity 0) and returns how many there are; 0 for a head that does not exist. */
+ * (may be NULL with capacity 0) and returns how many there are; 0 for a head that does not exist.
+ * Of a layer with a sliding window, those that a later token sees, and fewer than 64 before them. */
 int64_t wn_session_positions(const struct wn_session *session, int layer, int head,
                              int32_t *position, int64_t capacity);
 
@@ -275,11 +277,12 @@ enum { WN_REHEARSAL_TOKENS = 512 };
 
 struct wn_compress_report {
     int64_t n_tokens;                  /* text length */
-    int64_t n_before, n_after;         /* entries over all layers and KV heads */
-    int64_t min_kept, max_kept;        /* per head */
-    double mean_kept;                  /* per head */
+    int64_t n_before, n_after;         /* entries over all KV heads that are compressed */
+    int64_t min_kept, max_kept;        /* per such head */
+    double mean_kept;                  /* per such head */
+    int64_t n_window;                  /* entries of layers with a sliding window: as they are */
     int64_t n_protected;               /* per head, largest */
-    int64_t before_bytes, after_bytes; /* of the entries */
+    int64_t before_bytes, after_bytes; /* of all entries, those of windows included */
     int64_t n_fallback; /* heads scored uniformly because scores had no finite positive total */
     int64_t n_capped;   /* heads where 1e12 draws were not enough */
     int64_t n_merged;   /* evicted entries that were merged into kept ones */
@@ -287,7 +290,9 @@ struct wn_compress_report {
 };
 
 /*
- * Compresses once by the policy; positions of the text are unchanged. A session whose entries
+ * Compresses once by the policy; positions of the text are unchanged. Layers that attend to a sliding
+ * window stay exact and hold no more than their window: budgets, shares and bytes to keep are those of
+ * the other layers, and a model without any is left as it is. A session whose entries
  * all fit the budget is left exactly as it is. WN_E_STATE when the policy was not announced, or
  * for a shorter text; WN_E_BUDGET. The session is unchanged on failure, except that WN_E_MEMORY
  * may leave some heads compressed: it stays usable. report may be NULL.
@@ -349,7 +354,7 @@ void wn_session_standing_report(const struct wn_session *session, struct wn_stan
 wn_status wn_session_keep_queries(struct wn_session *session, int n_queries, int64_t n_total,
                                   struct wn_error *err);
 
-/* What a compression would do to one KV head. Means and extremes are over the last queries of the
+/* What a compression would do to one KV head of a layer without a sliding window. Means and extremes are over the last queries of the
  * query heads that share it; see wn_certificate for the quantities. */
 struct wn_head_report {
     int layer, head;
@@ -368,7 +373,7 @@ struct wn_inspection {
     int n_heads;
     struct wn_head_report *head;  /* [n_heads], layer after layer */
     int64_t n_tokens;             /* text length */
-    int64_t n_before, n_after;    /* entries over all heads */
+    int64_t n_before, n_after;    /* entries over these heads */
     int64_t n_fallback, n_capped; /* as in wn_compress_report */
     double plan_seconds, seconds; /* scoring and selecting; all of it */
 };
@@ -378,7 +383,7 @@ struct wn_inspection {
  * the last n_queries queries, each over the entries it can see, in double. The session is not
  * changed. Attention sinks of a model (a term in the denominator) are left out on both sides.
  * Needs wn_session_keep_queries and whatever the policy needs. WN_E_STATE, WN_E_BUDGET,
- * WN_E_MEMORY, WN_E_ARG. Free with wn_inspection_free (zeroed struct allowed).
+ * WN_E_MEMORY, WN_E_ARG; WN_E_MODEL: every layer has a sliding window. Free with wn_inspection_free (zeroed struct allowed).
  */
 wn_status wn_session_inspect(struct wn_session *session, const struct wn_policy *policy,
                              int n_queries, struct wn_inspection *out, struct wn_error *err);

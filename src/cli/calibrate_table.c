@@ -31,6 +31,16 @@ static int by_key(const void *a, const void *b) {
     return x->share < y->share ? -1 : x->share > y->share;
 }
 
+/* Heads of sliding windows are not compressed, and have no shares. */
+static bool has_shares(const float *share) {
+    for (int s = 0; s < WN_CALIBRATION_N_KEEP; s++) {
+        if (share[s] > 0.0f) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* Entries that a head keeps, as a share of its own. */
 static double kept_percent(const struct wn_calibration *calibration, const float *share, int s) {
     return 100.0 * fmin(1.0, (double)share[s] * calibration->keep[s]);
@@ -99,12 +109,20 @@ wn_status wn_calibrate_print_table(const struct wn_calibration *calibration, FIL
     if (row == NULL) {
         return wn_error_set(err, WN_E_MEMORY, "out of memory for the table");
     }
-    int i = 0;
+    const float *share = calibration->share;
+    n_heads = 0;
     for (int layer = 0; layer < calibration->n_layers; layer++) {
-        for (int head = 0; head < calibration->n_kv_heads[layer]; head++, i++) {
-            const float *share = calibration->share + (size_t)i * WN_CALIBRATION_N_KEEP;
-            row[i] = (struct row){.layer = layer, .head = head, .share = share, .key = share[by]};
+        for (int head = 0; head < calibration->n_kv_heads[layer]; head++) {
+            if (has_shares(share)) {
+                row[n_heads++] =
+                    (struct row){.layer = layer, .head = head, .share = share, .key = share[by]};
+            }
+            share += WN_CALIBRATION_N_KEEP;
         }
+    }
+    if (n_heads == 0) {
+        free(row);
+        return WN_OK;
     }
     qsort(row, (size_t)n_heads, sizeof *row, by_key);
     print_heads(calibration, row, n_heads, by, out);

@@ -23,6 +23,7 @@ void wn_compression_add(struct wn_compression *compression, const struct wn_poli
     if (report->max_kept > compression->max_kept) {
         compression->max_kept = report->max_kept;
     }
+    compression->n_window += report->n_window;
     compression->n_tokens += report->n_tokens;
     compression->before_bytes += report->before_bytes;
     compression->after_bytes += report->after_bytes;
@@ -44,6 +45,7 @@ void wn_compression_average(struct wn_compression *compression) {
     if (compression->n_compressed > 1) {
         compression->mean_kept /= compression->n_compressed;
         compression->kept_share /= compression->n_compressed;
+        compression->n_window /= compression->n_compressed;
         compression->n_tokens /= compression->n_compressed;
         compression->before_bytes /= compression->n_compressed;
         compression->after_bytes /= compression->n_compressed;
@@ -56,13 +58,20 @@ void wn_compression_print(const struct wn_compression *compression, FILE *out) {
     }
     const char *averaged = compression->n_compressed > 1 ? ", averaged over the questions" : "";
     struct wn_text32 mean, least, most, all, before, after, seconds;
-    fprintf(out,
+    if (compression->max_kept > 0) {
+        fprintf(
+            out,
             "entries    %s kept per head (%s to %s) of %s: %.1f %%, compression ratio r = %.3f%s\n",
             wn_format_count((int64_t)llround(compression->mean_kept), &mean),
             wn_format_count(compression->min_kept, &least),
             wn_format_count(compression->max_kept, &most),
             wn_format_count(compression->n_tokens, &all), 100 * compression->kept_share,
             1 - compression->kept_share, averaged);
+    }
+    if (compression->n_window > 0) {
+        fprintf(out, "windows    %s entries of layers with a sliding window, as they are%s\n",
+                wn_format_count(compression->n_window, &all), averaged);
+    }
     fprintf(out, "KV cache   %s before, %s after",
             wn_format_bytes(compression->before_bytes, &before),
             wn_format_bytes(compression->after_bytes, &after));

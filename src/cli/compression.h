@@ -13,7 +13,8 @@ struct wn_compression {
     int64_t n_tokens; /* mean length of the texts: entries per head before */
     double mean_kept; /* entries per head after: the mean, and the extremes over heads and texts */
     int64_t min_kept, max_kept;
-    double kept_share;                 /* mean */
+    int64_t n_window;  /* entries of sliding windows, which stay: the mean over texts */
+    double kept_share; /* mean */
     int64_t before_bytes, after_bytes; /* means */
     int64_t n_fallback, n_capped;      /* sums, like all that follow */
     int64_t n_merged;

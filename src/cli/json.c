@@ -184,6 +184,7 @@ json_t *wn_json_compression(struct wn_json *json, const struct wn_compress_repor
     wn_json_put_integer(json, object, "prompt_tokens", report->n_tokens);
     wn_json_put_integer(json, object, "entries_before", report->n_before);
     wn_json_put_integer(json, object, "entries_after", report->n_after);
+    wn_json_put_integer(json, object, "entries_in_windows", report->n_window);
     wn_json_put_integer(json, object, "kept_per_head_min", report->min_kept);
     wn_json_put_number(json, object, "kept_per_head_mean", report->mean_kept);
     wn_json_put_integer(json, object, "kept_per_head_max", report->max_kept);

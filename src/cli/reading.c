@@ -356,6 +356,13 @@ wn_status wn_reading_make_engine(struct wn_reading *reading, int64_t n_ctx, stru
                        "warning: -t %lld is above the %d cores this process may use (using %d)",
                        (long long)options->n_threads, n_threads, n_threads);
     }
+    if (reading->engine_info.n_window_layers == reading->engine_info.n_layers &&
+        reading->policy.score != WN_SCORE_FULL) {
+        wn_reading_say(reading,
+                       "note: nothing is compressed (every layer of the model attends to a "
+                       "sliding window and holds no more than that)");
+        return WN_OK;
+    }
     return reading->policy.budget == WN_BUDGET_STATIC ? calibrate(reading, err) : WN_OK;
 }
 

@@ -85,6 +85,18 @@ static void list_cut(struct page_list *list, struct wn_pool *pool, int64_t n_pag
     }
 }
 
+static void list_drop_first(struct page_list *list, struct wn_pool *pool, int64_t n_pages) {
+    if (n_pages == 0) {
+        return;
+    }
+    for (int64_t p = 0; p < n_pages; p++) {
+        wn_page_unref(pool, list->page[p]);
+    }
+    list->n_pages -= n_pages;
+    memmove(list->page, list->page + n_pages, (size_t)list->n_pages * sizeof(list->page[0]));
+    memmove(list->data, list->data + n_pages, (size_t)list->n_pages * sizeof(list->data[0]));
+}
+
 static void list_free(struct page_list *list, struct wn_pool *pool) {
     list_cut(list, pool, 0);
     free(list->page);
@@ -258,6 +270,23 @@ void wn_store_log_weights(const struct wn_store *store, int layer, int head, int
         out[i - first] =
             page_log_weights_const(layout, h->list.data[i / WN_PAGE_LEN])[i % WN_PAGE_LEN];
     }
+}
+
+int64_t wn_store_find(const struct wn_store *store, int layer, int head, int64_t position) {
+    const struct wn_page_layout *layout = &store->shape[layer].layout;
+    const struct head *h = head_of(store, layer, head);
+    int64_t low = 0, high = h->length;
+    while (low < high) {
+        int64_t mid = low + (high - low) / 2;
+        int32_t found =
+            page_positions_const(layout, h->list.data[mid / WN_PAGE_LEN])[mid % WN_PAGE_LEN];
+        if (found < position) {
+            low = mid + 1;
+        } else {
+            high = mid;
+        }
+    }
+    return low;
 }
 
 /* ---- appending ---- */
@@ -486,33 +515,22 @@ wn_status wn_store_retain(struct wn_store *store, int layer, int head,
     return WN_OK;
 }
 
-/* Number of entries with position < n_tokens; positions ascend. */
-static int64_t n_entries_before(const struct head *h, const struct wn_page_layout *layout,
-                                int64_t n_tokens) {
-    int64_t low = 0, high = h->length;
-    while (low < high) {
-        int64_t mid = low + (high - low) / 2;
-        int32_t position =
-            page_positions_const(layout, h->list.data[mid / WN_PAGE_LEN])[mid % WN_PAGE_LEN];
-        if (position < n_tokens) {
-            low = mid + 1;
-        } else {
-            high = mid;
-        }
-    }
-    return low;
-}
-
-int64_t wn_store_find(const struct wn_store *store, int layer, int head, int64_t n_tokens) {
-    return n_entries_before(head_of(store, layer, head), &store->shape[layer].layout, n_tokens);
-}
-
 void wn_store_truncate(struct wn_store *store, int64_t n_tokens) {
     for (int layer = 0; layer < store->n_layers; layer++) {
-        for (int64_t i = store->first_head[layer]; i < store->first_head[layer + 1]; i++) {
-            struct head *h = &store->head[i];
-            head_cut(h, store->pool, n_entries_before(h, &store->shape[layer].layout, n_tokens));
+        for (int head = 0; head < store->shape[layer].n_kv_heads; head++) {
+            head_cut(head_of(store, layer, head), store->pool,
+                     wn_store_find(store, layer, head, n_tokens));
         }
+    }
+}
+
+void wn_store_forget(struct wn_store *store, int layer, int64_t position) {
+    for (int head = 0; head < store->shape[layer].n_kv_heads; head++) {
+        struct head *h = head_of(store, layer, head);
+        assert(h->n_reserved == 0);
+        const int64_t n_pages = wn_store_find(store, layer, head, position) / WN_PAGE_LEN;
+        list_drop_first(&h->list, store->pool, n_pages);
+        h->length -= n_pages * WN_PAGE_LEN;
     }
 }
 

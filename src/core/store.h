@@ -74,6 +74,8 @@ void wn_store_commit(struct wn_store *store, int64_t n_new, const int32_t *posit
 wn_status wn_store_push_page(struct wn_store *store, int layer, int head, struct wn_page *page,
                              int n_rows);
 
+/* Entries of a head at positions before `position`: the index of the first that is not. O(log n). */
+int64_t wn_store_find(const struct wn_store *store, int layer, int head, int64_t position);
 /* Position / log-weight of entries [first, last) copied out. */
 void wn_store_positions(const struct wn_store *store, int layer, int head, int64_t first,
                         int64_t last, int32_t *out);
@@ -95,10 +97,12 @@ struct wn_retained {
 };
 wn_status wn_store_retain(struct wn_store *store, int layer, int head,
                           const struct wn_retained *kept, const struct wn_kernels *kernels);
-/* Entries of a head with position < n_tokens: the index of the first of the others. */
-int64_t wn_store_find(const struct wn_store *store, int layer, int head, int64_t n_tokens);
 /* Cuts every head back to the entries with position < n_tokens. */
 void wn_store_truncate(struct wn_store *store, int64_t n_tokens);
+
+/* Gives back those first pages of a layer's heads that only hold entries at positions before
+ * `position`; entries after them get lower indices. Nothing may be reserved. */
+void wn_store_forget(struct wn_store *store, int layer, int64_t position);
 
 /* Bytes of a store, split; `slack` is the unused part of pages in use. Shared pages count fully in
  * each store. */

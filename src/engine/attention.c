@@ -34,6 +34,7 @@ static wn_status create_scratch(struct wn_attention *attention, struct thread_sc
             kernel_bytes = bytes;
     }
     scratch->q = alloc_aligned(q_floats * sizeof(float));
+    scratch->row_begin = alloc_aligned(rows * sizeof(int64_t));
     scratch->row_end = alloc_aligned(rows * sizeof(int64_t));
     scratch->m = alloc_aligned(rows * sizeof(float));
     scratch->l = alloc_aligned(rows * sizeof(float));
@@ -43,10 +44,10 @@ static wn_status create_scratch(struct wn_attention *attention, struct thread_sc
     scratch->kept.factor = alloc_aligned((size_t)wn_kept_stride((int)rows) * sizeof(float));
     scratch->turn = alloc_aligned((size_t)attention->max_dim * sizeof(double));
     scratch->kernel = alloc_aligned(kernel_bytes);
-    const bool ok = scratch->q != NULL && scratch->row_end != NULL && scratch->m != NULL &&
-                    scratch->l != NULL && scratch->weight != NULL && scratch->sum != NULL &&
-                    scratch->acc != NULL && scratch->kept.factor != NULL && scratch->turn != NULL &&
-                    scratch->kernel != NULL;
+    const bool ok = scratch->q != NULL && scratch->row_begin != NULL && scratch->row_end != NULL &&
+                    scratch->m != NULL && scratch->l != NULL && scratch->weight != NULL &&
+                    scratch->sum != NULL && scratch->acc != NULL && scratch->kept.factor != NULL &&
+                    scratch->turn != NULL && scratch->kernel != NULL;
     return ok ? WN_OK : WN_E_MEMORY;
 }
 
@@ -114,6 +115,7 @@ void wn_attention_free(struct wn_attention *attention) {
     for (int i = 0; attention->thread != NULL && i < attention->n_threads; i++) {
         struct thread_scratch *scratch = &attention->thread[i];
         free(scratch->q);
+        free(scratch->row_begin);
         free(scratch->row_end);
         free(scratch->m);
         free(scratch->l);
@@ -172,18 +174,21 @@ struct wn_rows wn_attention_pack_rows(const struct wn_attention *attention, int 
     const struct wn_span *span = &attention->spans[item->span];
     const int g = group_size(geometry), dim = geometry->k_dim;
     const int64_t base = wn_store_length(span->store, layer, item->head);
-    for (int x = 0; x < g; x++) {
-        for (int t = 0; t < n_tokens; t++) {
+    for (int t = 0; t < n_tokens; t++) {
+        const int64_t begin = first_seen(geometry, span, layer, item->head, token0 + t);
+        for (int x = 0; x < g; x++) {
             const float *src = query_row(node, span->row0 + token0 + t, item->head * g + x);
             const int row = x * n_tokens + t;
             float *dst = scratch->q + (size_t)row * (size_t)dim;
             for (int i = 0; i < dim; i++)
                 dst[i] = src[i] * geometry->scale;
+            scratch->row_begin[row] = begin;
             scratch->row_end[row] = base + token0 + t + 1;
         }
     }
     return (struct wn_rows){
         .q = scratch->q,
+        .row_begin = geometry->n_swa > 0 ? scratch->row_begin : NULL,
         .row_end = scratch->row_end,
         .n_rows = g * n_tokens,
         .n_group = g,
@@ -196,9 +201,9 @@ static void keep_recent(const struct wn_attention *attention, int layer,
                         const struct wn_attend_node *node, const struct work_item *item) {
     const struct wn_span *span = &attention->spans[item->span];
     const struct wn_recent *recent = span->recent;
-    if (recent == NULL || recent->window == 0 || item->part != 0)
-        return;
     const struct wn_layer_geometry *geometry = &attention->geometry[layer];
+    if (recent == NULL || recent->window == 0 || item->part != 0 || !wn_layer_is_full(geometry))
+        return;
     const int g = group_size(geometry);
     int t = span->n_rows - recent->window;
     if (t < item->token0)
@@ -239,7 +244,8 @@ static void keep_queries(const struct wn_attention *attention, int layer,
 static void keep_sampled(const struct wn_attention *attention, int layer,
                          const struct wn_attend_node *node, const struct work_item *item) {
     const struct wn_span *span = &attention->spans[item->span];
-    if (span->sampled != NULL && span->sampled->n > 0)
+    if (span->sampled != NULL && span->sampled->n > 0 &&
+        wn_layer_is_full(&attention->geometry[layer]))
         keep_queries(attention, layer, node, item, span->sampled, span->sampled_place);
 }
 
@@ -283,7 +289,7 @@ static void run_attend(struct wn_attention *attention, int layer, const struct w
     struct wn_rows rows =
         wn_attention_pack_rows(attention, layer, node, item, item->token0, item->n_tokens, scratch);
     if (item->n_tokens == 1)
-        rows.row_end = NULL; /* the item's own range is the limit */
+        rows.row_begin = rows.row_end = NULL; /* the item's own range is the limit */
     struct wn_partial out = {.m = scratch->m, .l = scratch->l, .acc = scratch->acc};
     const bool keeps = work->observed[item->span * geometry->n_kv_heads + item->head].n_blocks > 0;
     if (item->n_parts > 1)

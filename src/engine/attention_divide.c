@@ -73,21 +73,23 @@ static bool add_block(struct wn_attention *attention, int layer, int span_idx, i
     const struct wn_span *span = &attention->spans[span_idx];
     const struct wn_layer_geometry *geometry = &attention->geometry[layer];
     const int64_t end = wn_store_length(span->store, layer, head) + token0 + n_tokens;
-    const int n_parts = divide ? (int)div_up(end, PART_ENTRIES) : 1;
+    const int64_t begin = first_seen(geometry, span, layer, head, token0);
+    const int64_t first_part = begin / PART_ENTRIES;
+    const int n_parts = divide ? (int)(div_up(end, PART_ENTRIES) - first_part) : 1;
     if (!grow((void **)&work->items, &work->capacity, work->n_items + n_parts, sizeof *work->items))
         return false;
     if (!grow((void **)&work->parts_left, &work->groups_capacity, work->n_groups + 1,
               sizeof *work->parts_left))
         return false;
     for (int part = 0; part < n_parts; part++) {
-        const int64_t last = (int64_t)(part + 1) * PART_ENTRIES;
+        const int64_t first = (first_part + part) * PART_ENTRIES, last = first + PART_ENTRIES;
         work->items[work->n_items++] = (struct work_item){
             .span = span_idx,
             .head = head,
             .token0 = token0,
             .n_tokens = n_tokens,
             .block = block,
-            .first = (int64_t)part * PART_ENTRIES,
+            .first = part > 0 ? first : begin,
             .last = part + 1 < n_parts ? last : end,
             .group = work->n_groups,
             .part = part,
@@ -159,6 +161,8 @@ static bool add_looks(struct wn_attention *attention, int layer, int span_idx, i
 static bool add_observations(struct wn_attention *attention, int layer, int span_idx,
                              struct needed *needed) {
     const struct wn_span *span = &attention->spans[span_idx];
+    if (!wn_layer_is_full(&attention->geometry[layer]))
+        return true;
     const int n_heads = attention->geometry[layer].n_kv_heads;
     int row0;
     bool ok = true;
@@ -201,10 +205,11 @@ static bool divide_span(struct wn_attention *attention, int layer, int span_idx,
     struct layer_work *work = &attention->work[layer];
     const struct wn_layer_geometry *geometry = &attention->geometry[layer];
     const struct wn_span *span = &attention->spans[span_idx];
+    const bool observes = wn_layer_is_full(geometry) && span_observes(span);
     const int n_sums = n_observed_sums(span, group_size(geometry));
-    const int64_t most = span_observes(span) ? most_observed(attention, layer, span) : 0;
-    const bool keeps = span_observes(span) && !divide &&
-                       columns_bytes(geometry, span->n_rows, n_sums, most) <= COLUMNS_BYTES;
+    const int64_t most = observes ? most_observed(attention, layer, span) : 0;
+    const bool keeps =
+        observes && !divide && columns_bytes(geometry, span->n_rows, n_sums, most) <= COLUMNS_BYTES;
     const int block = block_tokens(geometry, keeps ? most : 0);
     const int n_blocks = (int)div_up(span->n_rows, block);
     for (int b = n_blocks - 1; b >= 0; b--) {

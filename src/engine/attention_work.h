@@ -73,7 +73,7 @@ struct layer_work {
 
 struct thread_scratch {
     float *q;
-    int64_t *row_end;
+    int64_t *row_begin, *row_end;
     float *m, *l, *acc;
     float *weight; /* observe: per row */
     float *sum;    /* observe: [group][OBSERVE_ENTRIES] */
@@ -130,6 +130,18 @@ static inline size_t part_floats(const struct wn_layer_geometry *geometry, int n
     return (floats + ALIGN_FLOATS - 1) / ALIGN_FLOATS * ALIGN_FLOATS;
 }
 
+/* The first entry that a row of a span sees. */
+static inline int64_t first_seen(const struct wn_layer_geometry *geometry,
+                                 const struct wn_span *span, int layer, int head, int row) {
+    if (geometry->n_swa == 0)
+        return 0;
+    const int64_t position = span->position0 + row - geometry->n_swa + 1;
+    /* The span's own rows are not committed yet. */
+    return position < span->position0
+               ? wn_store_find(span->store, layer, head, position)
+               : wn_store_length(span->store, layer, head) + position - span->position0;
+}
+
 static inline struct wn_observer *span_observer(const struct wn_span *span,
                                                 enum wn_observer_kind kind) {
     for (int o = 0; o < span->n_observers; o++)
@@ -150,8 +162,8 @@ static inline const float *query_row(const struct wn_attend_node *node, int row,
                            (size_t)head * node->q_head_stride_bytes);
 }
 
-/* Scaled queries of tokens [token0, token0 + n_tokens) of the group, head-major, and how far
- * each row sees. */
+/* Scaled queries of tokens [token0, token0 + n_tokens) of the group, head-major, and from where to
+ * where each row sees. */
 struct wn_rows wn_attention_pack_rows(const struct wn_attention *attention, int layer,
                                       const struct wn_attend_node *node,
                                       const struct work_item *item, int token0, int n_tokens,

@@ -84,6 +84,24 @@ static wn_status check_suits(const struct wn_engine *engine, const char *path,
     return WN_OK;
 }
 
+/* Of a sliding window, all that the next token sees must be there: it is never compressed. */
+static wn_status check_windows(const struct wn_engine *engine, const struct wn_store *store,
+                               int64_t n_tokens, struct wn_error *err) {
+    for (int layer = 0; layer < engine->n_layers; layer++) {
+        const struct wn_layer_geometry *geometry = &engine->geometry[layer];
+        if (wn_layer_is_full(geometry))
+            continue;
+        const int64_t first = n_tokens >= geometry->n_swa ? n_tokens - geometry->n_swa + 1 : 0;
+        for (int head = 0; head < geometry->n_kv_heads; head++)
+            if (wn_store_length(store, layer, head) - wn_store_find(store, layer, head, first) !=
+                n_tokens - first)
+                return wn_error_set(err, WN_E_FORMAT,
+                                    "the file lacks entries of the sliding window of layer %d",
+                                    layer);
+    }
+    return WN_OK;
+}
+
 static wn_status load(struct wn_engine *engine, const struct wn_cache_file *file,
                       struct wn_session **out, struct wn_error *err) {
     struct wn_session *session = NULL;
@@ -91,7 +109,10 @@ static wn_status load(struct wn_engine *engine, const struct wn_cache_file *file
     wn_status status = wn_session_create(engine, &session, err);
     if (status == WN_OK)
         status = wn_cache_file_load(file, engine->pool, &store, err);
+    if (status == WN_OK)
+        status = check_windows(engine, store, wn_cache_file_contents(file)->n_tokens, err);
     if (status != WN_OK) {
+        wn_store_free(store);
         wn_session_free(session);
         return status;
     }

@@ -227,7 +227,7 @@ bool wn_engine_calibrated(const struct wn_engine *engine) {
 wn_status wn_engine_check_calibrated(const struct wn_engine *engine, const struct wn_policy *policy,
                                      struct wn_error *err) {
     if (policy->budget != WN_BUDGET_STATIC || policy->score == WN_SCORE_FULL ||
-        engine->calibration != NULL)
+        engine->calibration != NULL || !wn_engine_compresses(engine))
         return WN_OK;
     return wn_error_set(err, WN_E_STATE,
                         "budget static needs a calibration of the model: run winnow calibrate");
@@ -278,6 +278,11 @@ static void load_view(void *user, int64_t item, int thread) {
     view->v_norm = arrays.v_norm;
 }
 
+/* A head's index among all of the model. */
+static int head_index(const struct wn_calibration *calibration, const struct wn_head_view *view) {
+    return wn_calibration_first_kv_head(calibration, view->layer) + view->head;
+}
+
 /* Adds what the heads keep at each share, over the mean of all. */
 static wn_status add_shares(struct measurement *m, const struct wn_gathered *all,
                             const struct wn_policy *policy, struct wn_error *err) {
@@ -294,7 +299,7 @@ static wn_status add_shares(struct measurement *m, const struct wn_gathered *all
         for (int h = 0; h < all->n_heads; h++)
             total += plan.head[h].n_kept;
         for (int h = 0; h < all->n_heads; h++)
-            m->sum[h * WN_CALIBRATION_N_KEEP + s] +=
+            m->sum[head_index(m->out, &all->view[h]) * WN_CALIBRATION_N_KEEP + s] +=
                 (double)plan.head[h].n_kept * all->n_heads / (double)total;
         wn_plan_free(&plan);
     }
@@ -420,7 +425,9 @@ static wn_status measure(struct measurement *m, const struct wn_tokens *texts, i
     for (int t = 0; status == WN_OK && t < n_texts; t++) {
         const int64_t n_wanted = texts[t].n + WN_REHEARSAL_TOKENS;
         engine->n_ctx = n_wanted > n_ctx ? n_wanted : n_ctx;
-        status = measure_text(m, &texts[t], err);
+        status = wn_model_check_positions(engine->model, engine->n_ctx, err);
+        if (status == WN_OK)
+            status = measure_text(m, &texts[t], err);
     }
     engine->n_ctx = n_ctx;
     const int n_heads = wn_calibration_first_kv_head(m->out, m->out->n_layers);
@@ -433,6 +440,8 @@ wn_status wn_calibrate(struct wn_engine *engine, const struct wn_tokens *texts, 
                        const struct wn_calibrate_options *options, struct wn_calibration *out,
                        struct wn_error *err) {
     wn_status status = check_texts(texts, n_texts, err);
+    if (status == WN_OK)
+        status = wn_engine_check_compresses(engine, err);
     if (status != WN_OK)
         return status;
     struct wn_calibration made = {.n_texts = n_texts};

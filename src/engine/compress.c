@@ -51,20 +51,38 @@ static wn_status apply(struct wn_session *session, const struct wn_gathered *all
     return WN_OK;
 }
 
+struct wn_entry_counts wn_session_count_entries(const struct wn_session *session) {
+    const struct wn_engine *engine = session->engine;
+    struct wn_entry_counts c = {0};
+    for (int layer = 0; layer < engine->n_layers; layer++) {
+        const struct wn_layer_geometry *geometry = &engine->geometry[layer];
+        for (int head = 0; wn_layer_is_full(geometry) && head < geometry->n_kv_heads; head++) {
+            const int64_t n = wn_store_length(session->store, layer, head);
+            c.min_entries = c.n_heads == 0 || n < c.min_entries ? n : c.min_entries;
+            c.max_entries = n > c.max_entries ? n : c.max_entries;
+            c.n_entries += n;
+            c.n_heads++;
+        }
+    }
+    return c;
+}
+
 static void report_usage(const struct wn_session *session, struct wn_compress_report *report,
                          bool before) {
     struct wn_store_usage usage;
     wn_store_usage(session->store, &usage);
+    const struct wn_entry_counts counts = wn_session_count_entries(session);
     if (before) {
-        report->n_before = usage.n_entries;
+        report->n_before = counts.n_entries;
+        report->n_window = usage.n_entries - counts.n_entries;
         report->before_bytes = usage.total_bytes;
         return;
     }
-    report->n_after = usage.n_entries;
+    report->n_after = counts.n_entries;
     report->after_bytes = usage.total_bytes;
-    report->min_kept = usage.min_entries;
-    report->max_kept = usage.max_entries;
-    report->mean_kept = (double)usage.n_entries / usage.n_heads;
+    report->min_kept = counts.min_entries;
+    report->max_kept = counts.max_entries;
+    report->mean_kept = wn_mean_entries(&counts);
 }
 
 static wn_status compress(struct wn_session *session, const struct wn_policy *policy,
@@ -110,7 +128,8 @@ wn_status wn_session_compress(struct wn_session *session, const struct wn_policy
         return status;
     report_usage(session, &done, true);
     const struct wn_policy chosen = wn_session_policy(session, policy);
-    if (policy->score != WN_SCORE_FULL && session->n_tokens > 0)
+    if (policy->score != WN_SCORE_FULL && session->n_tokens > 0 &&
+        wn_engine_compresses(session->engine))
         status = compress(session, &chosen, session->standing.is_set, &done, err);
     if (status != WN_OK)
         return status;

@@ -13,13 +13,14 @@
 
 #include "core/metrics.h"
 #include "engine/engine.h"
+#include "engine/mask.h"
 #include "engine/native.h"
 
 /* Mean KL above which the self-check says that the grafted model is not the native one. Two
  * attention paths of llama.cpp itself differ by about 0.004 nat; a wrong mask or head order
  * gives more than 1. */
 static const double check_kl_limit = 0.1;
-enum { CHECK_BATCH = 24, CHECK_SINGLE = 4 };
+enum { CHECK_BATCH = 24, CHECK_SINGLE = 4, PROBE_TOKENS = 256 };
 
 void wn_engine_options_default(struct wn_engine_options *options) {
     *options = (struct wn_engine_options){.n_batch = 512, .kernels = "auto"};
@@ -112,49 +113,123 @@ static wn_status take_ropes(struct wn_engine *engine, const struct wn_graft *gra
     return WN_OK;
 }
 
+/* A text for llama.cpp alone, with the positions of its tokens. */
+struct probe {
+    struct wn_engine *engine;
+    struct wn_graft *graft;
+    struct wn_native *native;
+    int32_t position[PROBE_TOKENS];
+    int n_tokens;
+};
+
+static wn_status feed_probe(struct probe *probe, const int32_t *tokens, int n,
+                            struct wn_error *err) {
+    for (int i = 0; i < n; i++)
+        probe->position[probe->n_tokens++] = (int32_t)wn_native_n_tokens(probe->native) + i;
+    const struct wn_mask_tokens all = {
+        .position = probe->position, .n = probe->n_tokens, .n_new = n};
+    wn_graft_begin_probe(probe->graft, &all);
+    return wn_native_feed(probe->native, tokens, n, NULL, err);
+}
+
+/*
+ * Shows windows that are longer than the check's text: its second half is moved on until they end
+ * within the first.
+ */
+static bool move_on(struct probe *probe, int n_swa) {
+    const int half = probe->n_tokens / 2, delta = n_swa + half / 2 - probe->n_tokens;
+    if (delta > 0 && !wn_native_move(probe->native, half, delta))
+        return false;
+    for (int i = half; delta > 0 && i < probe->n_tokens; i++)
+        probe->position[i] += delta;
+    return true;
+}
+
+/* Reads the windows from the masks of some more tokens. Where all layers have the same mask llama.cpp
+ * stops the process when tokens are moved (one of its two caches is empty), and some rotations cannot
+ * be moved: more tokens are fed instead, if windows are not too long for that. */
+static wn_status probe_windows(struct probe *probe, const int32_t *tokens, struct wn_error *err) {
+    const struct wn_model *model = probe->engine->model;
+    const int n_swa = llama_model_n_swa(model->llama);
+    if (n_swa <= 0)
+        return WN_OK;
+    const bool moves = wn_graft_masks_differ(probe->graft) && move_on(probe, n_swa);
+    if (!moves && n_swa + 2 * CHECK_BATCH > PROBE_TOKENS)
+        return wn_error_set(err, WN_E_MODEL,
+                            "the model's architecture '%s' is not supported: which of its layers "
+                            "have a sliding window cannot be seen",
+                            model->architecture);
+    wn_status status = WN_OK;
+    do
+        status = feed_probe(probe, tokens, CHECK_BATCH, err);
+    while (status == WN_OK && probe->n_tokens < n_swa + CHECK_BATCH && !moves);
+    return status;
+}
+
+static wn_status run_probe(struct probe *probe, const int32_t *tokens, float *logits,
+                           struct wn_error *err) {
+    const size_t n_vocab = (size_t)probe->engine->model->n_vocab;
+    wn_status status = WN_OK;
+    for (int i = 0; status == WN_OK && i <= CHECK_SINGLE; i++) {
+        status = feed_probe(probe, i == 0 ? tokens : tokens + CHECK_BATCH + i - 1,
+                            i == 0 ? CHECK_BATCH : 1, err);
+        if (status == WN_OK)
+            memcpy(logits + (size_t)i * n_vocab, wn_native_logits(probe->native),
+                   n_vocab * sizeof(float));
+    }
+    return status == WN_OK ? probe_windows(probe, tokens, err) : status;
+}
+
+/* What the probe saw becomes the engine's, unless it cannot be served. */
+static wn_status take_geometry(struct wn_engine *engine, const struct wn_graft *graft,
+                               struct wn_error *err) {
+    if (wn_graft_fault(graft) != NULL)
+        return wn_error_set(err, WN_E_MODEL, "the model's architecture '%s' is not supported: %s",
+                            engine->model->architecture, wn_graft_fault(graft));
+    int n_seen = 0;
+    for (int i = 0; i < engine->n_layers; i++)
+        n_seen += wn_graft_geometry(graft)[i].seen;
+    if (n_seen == 0)
+        return wn_error_set(err, WN_E_MODEL,
+                            "the model's architecture '%s' is not supported: llama.cpp does not "
+                            "compute its attention as flash attention",
+                            engine->model->architecture);
+    for (int i = 0; i < engine->n_layers; i++) {
+        engine->geometry[i] = wn_graft_geometry(graft)[i];
+        if (!engine->geometry[i].seen)
+            return wn_error_set(err, WN_E_MODEL,
+                                "the model's architecture '%s' is not supported: its layer %d has "
+                                "no attention over keys and values of its own",
+                                engine->model->architecture, i);
+    }
+    return WN_OK;
+}
+
 /* Probes the model natively: records the geometry and the rotation of its layers, and the logits
  * of the check's last tokens. */
 static wn_status probe(struct wn_engine *engine, const int32_t *tokens, float *logits,
                        struct wn_error *err) {
-    const int n_vocab = engine->model->n_vocab;
-    struct wn_graft *graft = NULL;
-    struct wn_native *native = NULL;
-    wn_status status = wn_graft_create(engine->n_layers, NULL, NULL, &graft);
+    struct probe probe = {.engine = engine};
+    wn_status status = wn_graft_create(engine->n_layers, NULL, NULL, &probe.graft);
     if (status != WN_OK)
         return wn_error_set(err, status, "out of memory");
     const struct wn_native_options options = {
-        .n_ctx = 256,
+        .n_ctx = PROBE_TOKENS,
         .n_batch = 64,
         .n_threads = engine->n_threads,
         .flash_attention = true,
         .on_node = wn_graft_callback,
-        .user = graft,
+        .user = probe.graft,
     };
-    status = wn_native_create(engine->model, &options, &native, err);
-    for (int i = 0; status == WN_OK && i <= CHECK_SINGLE; i++) {
-        const int n = i == 0 ? CHECK_BATCH : 1;
-        wn_graft_begin(graft, n);
-        status =
-            wn_native_feed(native, i == 0 ? tokens : tokens + CHECK_BATCH + i - 1, n, NULL, err);
-        if (status == WN_OK)
-            memcpy(logits + (size_t)i * (size_t)n_vocab, wn_native_logits(native),
-                   (size_t)n_vocab * sizeof(float));
-    }
-    wn_native_free(native);
-    if (status == WN_OK && wn_graft_fault(graft) != NULL)
-        status = wn_error_set(err, WN_E_MODEL, "the model's architecture '%s' is not supported: %s",
-                              engine->model->architecture, wn_graft_fault(graft));
-    for (int i = 0; status == WN_OK && i < engine->n_layers; i++) {
-        engine->geometry[i] = wn_graft_geometry(graft)[i];
-        if (!engine->geometry[i].seen)
-            status = wn_error_set(
-                err, WN_E_MODEL,
-                "the model's architecture '%s' is not supported: its layer %d has no attention",
-                engine->model->architecture, i);
-    }
+    status = wn_native_create(engine->model, &options, &probe.native, err);
     if (status == WN_OK)
-        status = take_ropes(engine, graft, err);
-    wn_graft_free(graft);
+        status = run_probe(&probe, tokens, logits, err);
+    wn_native_free(probe.native);
+    if (status == WN_OK)
+        status = take_geometry(engine, probe.graft, err);
+    if (status == WN_OK)
+        status = take_ropes(engine, probe.graft, err);
+    wn_graft_free(probe.graft);
     return status;
 }
 
@@ -190,7 +265,15 @@ static wn_status check_against(struct wn_engine *engine, const int32_t *tokens, 
 
 /* ---- creation ---- */
 
+/* Most entries that a head of the layer holds: of a window there are those that the step at hand
+ * sees, and a page that is not yet forgotten. */
+static double most_entries(const struct wn_engine *engine, const struct wn_layer_geometry *layer) {
+    const int64_t n = (int64_t)layer->n_swa + engine->n_batch + WN_PAGE_LEN;
+    return (double)(layer->n_swa > 0 && n < engine->n_ctx ? n : engine->n_ctx);
+}
+
 static wn_status set_shapes(struct wn_engine *engine, struct wn_error *err) {
+    double wanted = 0.0;
     engine->token_bytes = 0;
     for (int i = 0; i < engine->n_layers; i++) {
         const struct wn_layer_geometry *geometry = &engine->geometry[i];
@@ -198,9 +281,10 @@ static wn_status set_shapes(struct wn_engine *engine, struct wn_error *err) {
         shape->n_kv_heads = geometry->n_kv_heads;
         wn_page_layout_init(&shape->layout, WN_TYPE_F16, geometry->k_dim, WN_TYPE_F16,
                             geometry->v_dim);
-        engine->token_bytes += shape->n_kv_heads * wn_layer_entry_bytes(shape);
+        const int64_t layer_bytes = shape->n_kv_heads * wn_layer_entry_bytes(shape);
+        engine->token_bytes += layer_bytes;
+        wanted += (double)layer_bytes * most_entries(engine, geometry);
     }
-    const double wanted = (double)engine->n_ctx * (double)engine->token_bytes;
     const double memory = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
     if (wanted > memory)
         return wn_error_set(err, WN_E_MEMORY,
@@ -339,13 +423,20 @@ wn_status wn_engine_create(struct wn_model *model, const struct wn_engine_option
     if (kernels == NULL)
         return wn_error_set(err, WN_E_ARG, "kernels '%s' are unknown or this CPU cannot run them",
                             options->kernels);
+    const int64_t n_ctx =
+        options->n_ctx > 0 ? options->n_ctx : llama_model_n_ctx_train(model->llama);
+    /* The self-check is a text too. */
+    status = wn_model_check_positions(
+        model, n_ctx > CHECK_BATCH + CHECK_SINGLE ? n_ctx : CHECK_BATCH + CHECK_SINGLE, err);
+    if (status != WN_OK)
+        return status;
     struct wn_engine *engine = calloc(1, sizeof *engine);
     if (engine == NULL)
         return wn_error_set(err, WN_E_MEMORY, "out of memory");
     engine->model = model;
     engine->kernels = kernels;
     engine->n_layers = model->n_layers;
-    engine->n_ctx = options->n_ctx > 0 ? options->n_ctx : llama_model_n_ctx_train(model->llama);
+    engine->n_ctx = n_ctx;
     engine->n_batch = options->n_batch;
     /* llama.cpp's threads spin while they wait for each other, so more of them than cores crawl. */
     engine->n_threads = options->n_threads > 0 && options->n_threads < available_cores()
@@ -394,8 +485,25 @@ void wn_engine_info(const struct wn_engine *engine, struct wn_engine_info *out) 
         .observe_bytes = wn_attention_observe_bytes(engine->attention),
         .check_kl = engine->check_kl,
     };
-    for (int i = 0; i < engine->n_layers; i++)
+    for (int i = 0; i < engine->n_layers; i++) {
         out->n_kv_heads += engine->geometry[i].n_kv_heads;
+        out->n_window_layers += !wn_layer_is_full(&engine->geometry[i]);
+    }
+}
+
+bool wn_engine_compresses(const struct wn_engine *engine) {
+    for (int i = 0; i < engine->n_layers; i++)
+        if (wn_layer_is_full(&engine->geometry[i]))
+            return true;
+    return false;
+}
+
+wn_status wn_engine_check_compresses(const struct wn_engine *engine, struct wn_error *err) {
+    if (wn_engine_compresses(engine))
+        return WN_OK;
+    return wn_error_set(err, WN_E_MODEL,
+                        "every layer of the model attends to a sliding window, and their entries "
+                        "are not compressed");
 }
 
 void wn_engine_trim(struct wn_engine *engine) {

@@ -31,6 +31,7 @@ struct wn_model {
     const char *chat_template; /* or NULL */
     char *path;
     int64_t file_bytes;
+    int64_t n_positions; /* that a text may have; 0: any number */
     int n_layers, n_vocab;
 };
 
@@ -88,6 +89,14 @@ struct wn_session {
 
 /* Last error line llama.cpp logged, cut to fit; "" when none since the last call. */
 void wn_llama_take_error(char *text, size_t text_bytes);
+
+/* Whether any of its layers has entries to compress: not all attend to a sliding window. */
+bool wn_engine_compresses(const struct wn_engine *engine);
+/* WN_E_MODEL where none has. */
+wn_status wn_engine_check_compresses(const struct wn_engine *engine, struct wn_error *err);
+
+/* WN_E_CONTEXT where the model has no embeddings for so many positions: llama.cpp would stop. */
+wn_status wn_model_check_positions(const struct wn_model *model, int64_t n, struct wn_error *err);
 
 /* ---- steps ---- */
 
@@ -255,6 +264,15 @@ void wn_rebase_positions(int64_t n_tokens, int64_t n_after, int64_t n_sink, int6
 
 /* ---- compression ---- */
 
+/* What the heads that are compressed hold: all but those of layers with windows. */
+struct wn_entry_counts {
+    int64_t n_entries, min_entries, max_entries;
+    int n_heads;
+};
+struct wn_entry_counts wn_session_count_entries(const struct wn_session *session);
+static inline double wn_mean_entries(const struct wn_entry_counts *counts) {
+    return counts->n_heads > 0 ? (double)counts->n_entries / counts->n_heads : 0.0;
+}
 /* Compresses; what was observed goes on being observed, of what is left. */
 wn_status wn_session_compress_onward(struct wn_session *session, const struct wn_policy *policy,
                                      struct wn_error *err);
@@ -262,7 +280,7 @@ wn_status wn_session_compress_onward(struct wn_session *session, const struct wn
 wn_status wn_session_check_observed(const struct wn_session *session,
                                     const struct wn_policy *policy, struct wn_error *err);
 
-/* The core's views of all heads of a session, with what it takes to read their arrays on demand. */
+/* The core's views of all heads of a session that are compressed, with what it takes to read their arrays on demand. */
 struct wn_gathered {
     const struct wn_session *session;
     const struct wn_policy *policy;

@@ -114,6 +114,8 @@ static size_t layer_scratch_bytes(const struct wn_gathered *all, int layer) {
 static bool make_scratch(struct wn_gathered *all) {
     size_t scratch_bytes = 64;
     for (int layer = 0; layer < all->session->engine->n_layers; layer++) {
+        if (!wn_layer_is_full(&all->session->engine->geometry[layer]))
+            continue;
         const size_t bytes = layer_scratch_bytes(all, layer);
         if (scratch_bytes < bytes)
             scratch_bytes = bytes;
@@ -128,7 +130,8 @@ static bool gather(struct wn_gathered *all) {
     const struct wn_session *session = all->session;
     const struct wn_engine *engine = session->engine;
     for (int i = 0; i < engine->n_layers; i++)
-        all->n_heads += engine->geometry[i].n_kv_heads;
+        if (wn_layer_is_full(&engine->geometry[i]))
+            all->n_heads += engine->geometry[i].n_kv_heads;
     const size_t n_heads = (size_t)all->n_heads;
     all->view = calloc(n_heads, sizeof *all->view);
     all->entry_bytes = calloc(n_heads, sizeof *all->entry_bytes);
@@ -141,7 +144,7 @@ static bool gather(struct wn_gathered *all) {
     int i = 0;
     for (int layer = 0; layer < engine->n_layers; layer++) {
         const struct wn_layer_geometry *geometry = &engine->geometry[layer];
-        for (int head = 0; head < geometry->n_kv_heads; head++, i++) {
+        for (int head = 0; wn_layer_is_full(geometry) && head < geometry->n_kv_heads; head++, i++) {
             all->view[i] = (struct wn_head_view){
                 .n_entries = wn_store_length(session->store, layer, head),
                 .n_tokens = session->n_tokens,
@@ -228,12 +231,14 @@ static bool fill_shares(struct wn_gathered *all) {
     const struct wn_calibration *calibration = all->session->engine->calibration;
     if (all->policy->budget != WN_BUDGET_STATIC || calibration == NULL)
         return true;
-    double *share = malloc(((size_t)all->n_heads + 1) * sizeof *share);
+    const int n_all = wn_calibration_first_kv_head(calibration, calibration->n_layers);
+    double *share = malloc((size_t)n_all * sizeof *share);
     if (share == NULL)
         return false;
     wn_calibration_shares(calibration, kept_share(all), share);
     for (int i = 0; i < all->n_heads; i++)
-        all->view[i].share = share[i];
+        all->view[i].share = share[wn_calibration_first_kv_head(calibration, all->view[i].layer) +
+                                   all->view[i].head];
     free(share);
     return true;
 }

@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "engine/architectures.h"
 #include "engine/gguf_read.h"
 
 /* Limits that llama.cpp asserts. */
@@ -227,9 +228,20 @@ static wn_status check_head_sizes(struct check *c) {
                       info->head_count, info->embedding_length);
     if (n_rotated < 0)
         n_rotated = info->key_length;
-    if (n_rotated % 2 != 0 || n_rotated > info->key_length)
+    /* Models without a cache, or with latent attention, are refused for that. */
+    const bool is_plain =
+        info->kv_lora_rank == 0 && wn_architecture_refusal(info->architecture) == NULL;
+    const bool too_few = is_plain && n_rotated != info->key_length &&
+                         wn_architecture_rotates_all(info->architecture);
+    if (n_rotated % 2 != 0 || n_rotated > info->key_length || too_few)
         return REFUSE(c, "RoPE over %" PRId64 " of a head's %" PRId64 " dimensions is not possible",
                       n_rotated, info->key_length);
+    if (is_plain && info->key_length != info->value_length &&
+        !wn_architecture_splits_heads(info->architecture))
+        return REFUSE(c,
+                      "keys of %" PRId64 " and values of %" PRId64
+                      " dimensions are not possible for the architecture '%s'",
+                      info->key_length, info->value_length, info->architecture);
     return WN_OK;
 }
 
@@ -300,6 +312,10 @@ static wn_status check_sizes(struct check *c) {
     }
     int64_t n_next = 0;
     wn_status status = read_needed_number(c, "context_length", 1, INT32_MAX, &info->n_ctx_train);
+    info->n_ctx_original = info->n_ctx_train;
+    if (status == WN_OK)
+        status = read_arch_number(c, "rope.scaling.original_context_length", 1, INT32_MAX,
+                                  &info->n_ctx_original);
     if (status == WN_OK)
         status = read_needed_number(c, "block_count", 1, MAX_LAYERS, &info->block_count);
     if (status == WN_OK)
@@ -456,11 +472,16 @@ static wn_status check_vocabulary(struct check *c) {
 
 /* ---- weights ---- */
 
-static wn_status check_weights(const struct check *c) {
+static wn_status check_weights(struct check *c) {
     const struct wn_gguf *gguf = c->gguf;
     bool is_split = c->info.split_count > 1;
     if (gguf->names.n == 0 && !is_split)
         return REFUSE(c, "the file has no tensors, only metadata");
+    const struct wn_gguf_tensor *positions = wn_gguf_find_tensor(gguf, "position_embd.weight");
+    if (positions != NULL)
+        c->info.n_positions = positions->ne[1];
+    c->info.has_length_factors = wn_gguf_find_tensor(gguf, "rope_factors_long.weight") != NULL ||
+                                 wn_gguf_find_tensor(gguf, "rope_factors_short.weight") != NULL;
     const struct wn_gguf_tensor *embedding = wn_gguf_find_tensor(gguf, "token_embd.weight");
     if (embedding == NULL && !is_split)
         return REFUSE(c, "the tensor 'token_embd.weight' is missing");

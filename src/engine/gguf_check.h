@@ -17,6 +17,9 @@ struct wn_gguf_info {
     uint64_t file_bytes;   /* all parts together */
     int64_t n_tensors;     /* of this file */
     int64_t n_ctx_train;
+    int64_t n_ctx_original;  /* before RoPE scaling; n_ctx_train when the file does not say */
+    int64_t n_positions;     /* that it has embeddings for; 0: positions are not embedded */
+    bool has_length_factors; /* RoPE factors for long contexts and for short ones (longrope) */
     int64_t block_count;
     int64_t embedding_length;
     int64_t head_count;    /* query heads; the largest when layers differ */

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/mask.h"
 #include "engine/rope.h"
 
 #include "ggml.h"
@@ -28,9 +29,12 @@ struct wn_graft {
     struct wn_rope_node *key_ropes; /* [n_layers] */
     struct graft_op *ops;           /* [n_layers][OP_COUNT] */
     struct ggml_context *dummies;
-    int n_tokens; /* of the graph at hand */
-    int n_custom; /* nodes of ours met in it */
-    char fault[160];
+    int n_tokens;                        /* of the graph at hand */
+    const struct wn_mask_tokens *tokens; /* likewise; NULL: masks are not read */
+    int n_custom;                        /* nodes of ours met in it */
+    const struct ggml_tensor *mask;      /* likewise: the first one met */
+    bool masks_differ;
+    char fault[200];
 };
 
 static void set_fault(struct wn_graft *graft, const char *text, int layer) {
@@ -184,6 +188,27 @@ static bool same_geometry(const struct wn_layer_geometry *a, const struct wn_lay
            a->softcap == b->softcap && a->has_sinks == b->has_sinks;
 }
 
+/* Adds what a probe sees of a layer, which it may have met in earlier graphs. */
+static void record(struct wn_graft *graft, const struct ggml_tensor *node, int layer,
+                   const struct wn_layer_geometry *geometry) {
+    struct wn_layer_geometry *known = &graft->geometry[layer];
+    int n_swa = 0;
+    const char *fault =
+        graft->tokens != NULL ? wn_mask_read(node->src[3], graft->tokens, &n_swa) : NULL;
+    if (fault != NULL)
+        set_fault(graft, fault, layer);
+    if (graft->mask == NULL)
+        graft->mask = node->src[3];
+    graft->masks_differ = graft->masks_differ || graft->mask != node->src[3];
+    if (known->n_swa > 0 && n_swa > 0 && n_swa != known->n_swa)
+        set_fault(graft, "its sliding window changes its width", layer);
+    if (n_swa == 0)
+        n_swa = known->n_swa;
+    *known = *geometry;
+    known->n_swa = n_swa;
+    wn_rope_node_read(&graft->ropes[layer], node->src[0]);
+}
+
 static void meet_attention(struct wn_graft *graft, struct ggml_tensor *node) {
     const int layer = layer_of(node->src[1], "cache_k_l", graft->n_layers);
     if (layer < 0) {
@@ -208,8 +233,7 @@ static void meet_attention(struct wn_graft *graft, struct ggml_tensor *node) {
     if (node->src[0]->ne[1] != graft->n_tokens)
         set_fault(graft, "its attention does not run over every token of the batch", layer);
     if (!graft->active) {
-        graft->geometry[layer] = geometry;
-        wn_rope_node_read(&graft->ropes[layer], node->src[0]);
+        record(graft, node, layer, &geometry);
         return;
     }
     if (!same_geometry(&geometry, &graft->geometry[layer]))
@@ -282,6 +306,10 @@ const struct wn_rope_node *wn_graft_key_ropes(const struct wn_graft *graft) {
     return graft->key_ropes;
 }
 
+bool wn_graft_masks_differ(const struct wn_graft *graft) {
+    return graft->masks_differ;
+}
+
 const char *wn_graft_fault(const struct wn_graft *graft) {
     return graft->fault[0] != '\0' ? graft->fault : NULL;
 }
@@ -289,6 +317,14 @@ const char *wn_graft_fault(const struct wn_graft *graft) {
 void wn_graft_begin(struct wn_graft *graft, int n_tokens) {
     graft->n_tokens = n_tokens;
     graft->n_custom = 0;
+    graft->tokens = NULL;
+    graft->mask = NULL;
+    graft->masks_differ = false;
+}
+
+void wn_graft_begin_probe(struct wn_graft *graft, const struct wn_mask_tokens *tokens) {
+    wn_graft_begin(graft, tokens->n_new);
+    graft->tokens = tokens;
 }
 
 int wn_graft_n_custom(const struct wn_graft *graft) {

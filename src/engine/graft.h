@@ -18,6 +18,7 @@
 #include "winnow_core.h"
 
 struct ggml_tensor;
+struct wn_mask_tokens;
 struct wn_rope_node;
 
 /* What a layer's attention node says of itself. */
@@ -27,7 +28,17 @@ struct wn_layer_geometry {
     int k_dim, v_dim;        /* head dimension of keys and values */
     float scale, softcap;    /* softcap 0: none */
     bool has_sinks;
+    int n_swa; /* each query sees the last n_swa positions, its own included; 0: all before it */
 };
+
+/*
+ * Whether a layer's queries are observed and its entries compressed. Those of a window are few anyway,
+ * and what they see is no sign of what the text needs later: they stay as they are, and go as soon as
+ * no query can see them.
+ */
+static inline bool wn_layer_is_full(const struct wn_layer_geometry *layer) {
+    return layer->n_swa == 0;
+}
 
 /* Rows of this step's keys or values: float [n_tokens][n_kv_heads * dim], row_stride in bytes. */
 struct wn_append_args {
@@ -69,10 +80,15 @@ const struct wn_layer_geometry *wn_graft_geometry(const struct wn_graft *graft);
 const struct wn_rope_node *wn_graft_ropes(const struct wn_graft *graft);
 /* And their keys. */
 const struct wn_rope_node *wn_graft_key_ropes(const struct wn_graft *graft);
+/* Whether the layers of the last graph did not all read the same mask: some have a window. */
+bool wn_graft_masks_differ(const struct wn_graft *graft);
 /* Why a graph met so far cannot be served, or NULL; it stays. */
 const char *wn_graft_fault(const struct wn_graft *graft);
 /* Announces a graph over n_tokens; a node with another number of tokens is a fault. */
 void wn_graft_begin(struct wn_graft *graft, int n_tokens);
+/* The same for a probe that reads each layer's window from its mask; `tokens` is borrowed until the
+ * graph has run. */
+void wn_graft_begin_probe(struct wn_graft *graft, const struct wn_mask_tokens *tokens);
 /* Custom nodes met since wn_graft_begin: turned now, or before in a reused graph. */
 int wn_graft_n_custom(const struct wn_graft *graft);
 

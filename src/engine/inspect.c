@@ -153,6 +153,8 @@ wn_status wn_session_inspect(struct wn_session *session, const struct wn_policy 
                              int n_queries, struct wn_inspection *out, struct wn_error *err) {
     const double start = wn_clock();
     wn_status status = check_inspection(session, n_queries, err);
+    if (status == WN_OK)
+        status = wn_engine_check_compresses(session->engine, err);
     if (status != WN_OK)
         return status;
     struct wn_gathered all;

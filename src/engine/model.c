@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/architectures.h"
 #include "engine/engine.h"
 #include "engine/gguf_check.h"
 #include "engine/text.h"
@@ -42,6 +43,9 @@ static void init_backend(void) {
 
 /* ---- opening ---- */
 
+/* Widest sliding window, in tokens: more than any model's context. */
+enum { MAX_WINDOW = 1 << 24 };
+
 static wn_status refuse(struct wn_error *err, const char *architecture, const char *reason) {
     return wn_error_set(err, WN_E_MODEL, "the model's architecture '%s' is not supported: %s",
                         architecture, reason);
@@ -49,13 +53,14 @@ static wn_status refuse(struct wn_error *err, const char *architecture, const ch
 
 /* Reasons that the file's metadata shows, before weights are read. */
 static wn_status check_metadata(const struct wn_gguf_info *info, struct wn_error *err) {
+    const char *reason = wn_architecture_refusal(info->architecture);
+    if (reason != NULL)
+        return refuse(err, info->architecture, reason);
     if (info->kv_lora_rank > 0)
         return refuse(err, info->architecture,
                       "it compresses keys and values itself (multi-head latent attention)");
     if (info->has_ssm)
         return refuse(err, info->architecture, "it has recurrent (state-space) layers");
-    if (strcmp(info->architecture, "llama4") == 0)
-        return refuse(err, info->architecture, "its attention is cut into chunks");
     if (!info->has_tokenizer)
         return wn_error_set(err, WN_E_MODEL,
                             "the model file has no tokenizer, so text cannot be read");
@@ -66,18 +71,17 @@ static wn_status check_metadata(const struct wn_gguf_info *info, struct wn_error
 static wn_status check_loaded(const struct wn_model *model, struct wn_error *err) {
     const struct llama_model *llama = model->llama;
     if (llama_model_has_encoder(llama))
-        return refuse(err, model->architecture,
-                      "it has an encoder; only decoder-only models have a cache to compress");
+        return refuse(err, model->architecture, wn_refusal_encoder);
     if (!llama_model_has_decoder(llama))
         return refuse(err, model->architecture, "it has no decoder");
     if (llama_model_is_recurrent(llama))
-        return refuse(err, model->architecture, "it is recurrent and has no KV cache to compress");
+        return refuse(err, model->architecture, wn_refusal_recurrent);
     if (llama_model_is_hybrid(llama))
-        return refuse(err, model->architecture, "it mixes recurrent layers with attention");
+        return refuse(err, model->architecture, wn_refusal_hybrid);
     if (llama_model_is_diffusion(llama))
-        return refuse(err, model->architecture, "it generates by diffusion, not token by token");
-    if (llama_model_n_swa(llama) > 0)
-        return refuse(err, model->architecture, "some of its layers attend to a sliding window");
+        return refuse(err, model->architecture, wn_refusal_diffusion);
+    if (llama_model_n_swa(llama) > MAX_WINDOW)
+        return refuse(err, model->architecture, "its sliding window is out of range");
     return WN_OK;
 }
 
@@ -87,9 +91,29 @@ static bool template_works(const char *chat_template) {
            llama_chat_apply_template(chat_template, &message, 1, true, NULL, 0) > 0;
 }
 
-static wn_status load(struct wn_model *model, const char *path, struct wn_error *err) {
+/*
+ * Of RoPE factors for long and for short contexts, llama.cpp takes those that the size of its cache
+ * asks for, which is a batch here. They are taken by the length that the model was trained for
+ * instead, whatever the context: a text's keys then go with every engine and cache file.
+ */
+static void choose_factors(const struct wn_gguf_info *info,
+                           struct llama_model_kv_override override[2]) {
+    override[0] = override[1] = (struct llama_model_kv_override){0};
+    if (!info->has_length_factors)
+        return;
+    override[0].tag = LLAMA_KV_OVERRIDE_TYPE_INT;
+    override[0].val_i64 = info->n_ctx_train > info->n_ctx_original ? 1 : INT32_MAX;
+    snprintf(override[0].key, sizeof override[0].key, "%s.rope.scaling.original_context_length",
+             info->architecture);
+}
+
+static wn_status load(struct wn_model *model, const struct wn_gguf_info *info, const char *path,
+                      struct wn_error *err) {
     struct llama_model_params params = llama_model_default_params();
+    struct llama_model_kv_override override[2];
+    choose_factors(info, override);
     params.n_gpu_layers = 0;
+    params.kv_overrides = override;
     model->llama = llama_model_load_from_file(path, params);
     if (model->llama == NULL) {
         char detail[256];
@@ -121,8 +145,9 @@ wn_status wn_model_open(const char *path, struct wn_model **out, struct wn_error
         return wn_error_set(err, WN_E_MEMORY, "out of memory");
     snprintf(model->architecture, sizeof model->architecture, "%s", info.architecture);
     model->file_bytes = (int64_t)info.file_bytes;
+    model->n_positions = info.n_positions;
     model->path = strdup(path);
-    status = model->path != NULL ? load(model, path, err)
+    status = model->path != NULL ? load(model, &info, path, err)
                                  : wn_error_set(err, WN_E_MEMORY, "out of memory");
     if (status != WN_OK) {
         wn_model_free(model);
@@ -130,6 +155,14 @@ wn_status wn_model_open(const char *path, struct wn_model **out, struct wn_error
     }
     *out = model;
     return WN_OK;
+}
+
+wn_status wn_model_check_positions(const struct wn_model *model, int64_t n, struct wn_error *err) {
+    if (model->n_positions == 0 || n <= model->n_positions)
+        return WN_OK;
+    return wn_error_set(err, WN_E_CONTEXT,
+                        "the model has learned %lld positions, and the context would have %lld",
+                        (long long)model->n_positions, (long long)n);
 }
 
 void wn_model_free(struct wn_model *model) {
@@ -172,14 +205,17 @@ static wn_status append_tokens(const struct wn_model *model, const char *text, s
     if (n_bytes > (size_t)INT32_MAX - 64)
         return wn_error_set(err, WN_E_ARG, "the text has %zu bytes; at most 2 GiB can be tokenised",
                             n_bytes);
-    /* No tokenizer makes more tokens than bytes, begin and end tokens apart. */
-    const int32_t room = (int32_t)n_bytes + 8;
-    int32_t *larger = realloc(tokens->id, ((size_t)tokens->n + (size_t)room) * sizeof *larger);
-    if (larger == NULL)
-        return wn_error_set(err, WN_E_MEMORY, "out of memory while tokenising");
-    tokens->id = larger;
-    const int32_t n = llama_tokenize(model->vocab, text, (int32_t)n_bytes, tokens->id + tokens->n,
-                                     room, add_begin, parse_special);
+    /* Few tokenizers make more tokens than bytes, end tokens apart; those say how many. */
+    int32_t room = (int32_t)n_bytes + 8, n = -room;
+    for (int attempt = 0; attempt < 2 && n < 0 && n != INT32_MIN; attempt++) {
+        room = -n;
+        int32_t *larger = realloc(tokens->id, ((size_t)tokens->n + (size_t)room) * sizeof *larger);
+        if (larger == NULL)
+            return wn_error_set(err, WN_E_MEMORY, "out of memory while tokenising");
+        tokens->id = larger;
+        n = llama_tokenize(model->vocab, text, (int32_t)n_bytes, tokens->id + tokens->n, room,
+                           add_begin, parse_special);
+    }
     if (n < 0)
         return wn_error_set(err, WN_E_BACKEND, "llama.cpp cannot tokenise the text");
     tokens->n += n;

@@ -102,6 +102,15 @@ void wn_native_truncate(struct wn_native *native, int64_t n_tokens) {
     native->n_tokens = n_tokens;
 }
 
+bool wn_native_move(struct wn_native *native, int64_t from, int64_t delta) {
+    llama_memory_t memory = llama_get_memory(native->context);
+    if (!llama_memory_can_shift(memory))
+        return false;
+    llama_memory_seq_add(memory, 0, (llama_pos)from, -1, (llama_pos)delta);
+    native->n_tokens += delta;
+    return true;
+}
+
 int64_t wn_native_n_tokens(const struct wn_native *native) {
     return native->n_tokens;
 }

@@ -29,6 +29,10 @@ wn_status wn_native_feed(struct wn_native *native, const int32_t *tokens, int64_
 const float *wn_native_logits(const struct wn_native *native);
 /* Cuts the text back to its first n_tokens tokens. */
 void wn_native_truncate(struct wn_native *native, int64_t n_tokens);
+/* Moves what stands at positions from `from` on by `delta`, as if other tokens had come before it.
+ * False where llama.cpp cannot: nothing is moved. */
+bool wn_native_move(struct wn_native *native, int64_t from, int64_t delta);
+/* Position of the next token. */
 int64_t wn_native_n_tokens(const struct wn_native *native);
 
 #endif

@@ -15,6 +15,8 @@
 static size_t observer_rows(const struct wn_session *session, const struct wn_observer *observer,
                             int layer) {
     const struct wn_layer_geometry *geometry = &session->engine->geometry[layer];
+    if (!wn_layer_is_full(geometry))
+        return 0;
     const int n_group = geometry->n_heads / geometry->n_kv_heads;
     return (size_t)geometry->n_kv_heads * (size_t)wn_observer_rows(observer, n_group);
 }
@@ -31,7 +33,7 @@ static void free_observer(struct wn_observer *observer, int n_layers) {
 static uint8_t *make_sums(size_t n_rows, int64_t capacity, const uint8_t *from,
                           int64_t from_capacity, int64_t n_used) {
     const size_t row_bytes = wn_sums_row_bytes(capacity);
-    uint8_t *sums = calloc(n_rows, row_bytes);
+    uint8_t *sums = calloc(n_rows > 0 ? n_rows : 1, n_rows > 0 ? row_bytes : 1);
     for (size_t r = 0; sums != NULL && from != NULL && r < n_rows; r++)
         wn_sums_copy(from + r * wn_sums_row_bytes(from_capacity), from_capacity,
                      sums + r * row_bytes, capacity, n_used);
@@ -60,9 +62,7 @@ static wn_status widen_observer(const struct wn_session *session, struct wn_obse
 }
 
 wn_status wn_observers_reserve(struct wn_session *session, int64_t n_new) {
-    struct wn_store_usage usage;
-    wn_store_usage(session->store, &usage);
-    const int64_t n_entries = usage.max_entries + n_new;
+    const int64_t n_entries = wn_session_count_entries(session).max_entries + n_new;
     for (int o = 0; o < session->n_observers; o++) {
         struct wn_observer *observer = &session->observers[o];
         if (n_entries <= observer->capacity || observer->kind == WN_OBSERVER_REHEARSED)
@@ -309,6 +309,8 @@ static wn_status check_group(const struct wn_session *session, const struct wn_p
     const struct wn_engine *engine = session->engine;
     const bool weighted = wn_score_uses_group_weights(policy);
     for (int i = 0; weighted && i < engine->n_layers; i++) {
+        if (!wn_layer_is_full(&engine->geometry[i]))
+            continue;
         const int g = engine->geometry[i].n_heads / engine->geometry[i].n_kv_heads;
         if (g != policy->n_group_weights)
             return wn_error_set(err, WN_E_ARG,
@@ -328,7 +330,7 @@ wn_status wn_session_observe(struct wn_session *session, const struct wn_policy 
         status = wn_engine_check_calibrated(session->engine, policy, err);
     if (status == WN_OK)
         status = check_length(session, n_total, err);
-    if (status != WN_OK)
+    if (status != WN_OK || !wn_engine_compresses(session->engine))
         return status;
     if (wn_policy_foresees(policy))
         status = foresee(session, n_total, err);

@@ -96,11 +96,15 @@ int64_t wn_sampled_find(const struct wn_sampled_queries *sampled, int64_t positi
 
 static size_t layer_bytes(const struct wn_layer_geometry *geometry,
                           const struct wn_sampled_queries *sampled) {
+    if (!wn_layer_is_full(geometry))
+        return 0;
     return (size_t)sampled->n * (size_t)geometry->n_heads *
            wn_query_row_bytes(sampled->n_bits, geometry->k_dim);
 }
 
 static size_t layer_lse_bytes(const struct wn_layer_geometry *geometry, int64_t n) {
+    if (!wn_layer_is_full(geometry))
+        return 0;
     return (size_t)n * (size_t)geometry->n_heads * sizeof(float);
 }
 
@@ -124,9 +128,9 @@ wn_status wn_sampled_make(const struct wn_layer_geometry *geometry, int n_layers
     sampled.lse = with_lse ? calloc((size_t)n_layers, sizeof *sampled.lse) : NULL;
     bool ok = sampled.q != NULL && (!with_lse || sampled.lse != NULL);
     for (int i = 0; ok && i < n_layers; i++) {
-        sampled.q[i] = calloc(1, layer_bytes(&geometry[i], &sampled));
+        sampled.q[i] = calloc(1, layer_bytes(&geometry[i], &sampled) + 1);
         if (with_lse)
-            sampled.lse[i] = calloc(1, layer_lse_bytes(&geometry[i], n));
+            sampled.lse[i] = calloc(1, layer_lse_bytes(&geometry[i], n) + 1);
         ok = sampled.q[i] != NULL && (!with_lse || sampled.lse[i] != NULL);
     }
     if (!ok) {

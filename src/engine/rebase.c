@@ -38,6 +38,13 @@ struct rebasing {
     int32_t *idx, *position, *moved; /* [entries of the longest head] */
 };
 
+/* Entries that a window holds keep their distances. */
+static void move_window(const struct rebasing *r, int64_t n) {
+    const int64_t delta = r->session->n_tokens - r->n_after;
+    for (int64_t i = 0; i < n; i++)
+        r->moved[i] = (int32_t)(r->position[i] - delta);
+}
+
 static wn_status rebase_head(const struct rebasing *r, int layer, int head) {
     struct wn_session *session = r->session;
     const struct wn_engine *engine = session->engine;
@@ -46,7 +53,10 @@ static wn_status rebase_head(const struct rebasing *r, int layer, int head) {
     for (int64_t i = 0; i < n; i++)
         r->idx[i] = (int32_t)i;
     wn_store_positions(session->store, layer, head, 0, n, r->position);
-    wn_rebase_positions(session->n_tokens, r->n_after, r->n_sink, n, r->position, r->moved);
+    if (wn_layer_is_full(&engine->geometry[layer]))
+        wn_rebase_positions(session->n_tokens, r->n_after, r->n_sink, n, r->position, r->moved);
+    else
+        move_window(r, n);
     wn_session_read_keys(session, layer, head, r->idx, n, r->key);
     for (int64_t i = 0; i < n; i++)
         if (r->moved[i] != r->position[i])
@@ -62,7 +72,8 @@ static void turn_recent(struct wn_session *session, int64_t delta, float *q) {
     const int64_t end = wn_session_place(session, session->n_tokens);
     for (int i = 0; i < engine->n_layers; i++) {
         const struct wn_layer_geometry *geometry = &engine->geometry[i];
-        for (int64_t place = end - wn_session_n_recent(session); place < end; place++) {
+        const int64_t first = wn_layer_is_full(geometry) ? end - wn_session_n_recent(session) : end;
+        for (int64_t place = first; place < end; place++) {
             for (int head = 0; head < geometry->n_heads; head++) {
                 uint8_t *row = wn_recent_row(recent, geometry, i, place, head);
                 wn_query_decode(recent->n_bits, row, geometry->k_dim, q);
@@ -115,8 +126,12 @@ wn_status wn_session_rebase(struct wn_session *session, struct wn_error *err) {
         return wn_error_set(err, WN_E_MODEL, "positions cannot be re-based: %s", engine->key_fault);
     wn_store_usage(session->store, &usage);
     struct rebasing r = {.session = session, .n_after = engine->n_ctx / 2};
+    /* Heads of layers with windows hold no more than what they see and a part of a page. */
     if (r.n_after < usage.max_entries)
         r.n_after = usage.max_entries;
+    for (int i = 0; i < engine->n_layers; i++)
+        if (r.n_after < engine->geometry[i].n_swa + WN_PAGE_LEN)
+            r.n_after = engine->geometry[i].n_swa + WN_PAGE_LEN;
     if (r.n_after >= session->n_tokens || r.n_after > engine->n_ctx - budget->slack)
         return wn_error_set(err, WN_E_CONTEXT,
                             "positions cannot be re-based: a head keeps %lld entries, which a "

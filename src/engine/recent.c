@@ -8,6 +8,8 @@
 
 size_t wn_recent_layer_bytes(const struct wn_recent *recent,
                              const struct wn_layer_geometry *geometry) {
+    if (!wn_layer_is_full(geometry))
+        return 0;
     return (size_t)recent->window * (size_t)geometry->n_heads *
            wn_query_row_bytes(recent->n_bits, geometry->k_dim);
 }
@@ -23,7 +25,7 @@ static wn_status make(const struct wn_engine *engine, int window, int n_bits,
     if (window > 0 && (recent.q = calloc((size_t)engine->n_layers, sizeof *recent.q)) == NULL)
         return WN_E_MEMORY;
     for (int i = 0; window > 0 && i < engine->n_layers; i++) {
-        recent.q[i] = calloc(1, wn_recent_layer_bytes(&recent, &engine->geometry[i]));
+        recent.q[i] = calloc(1, wn_recent_layer_bytes(&recent, &engine->geometry[i]) + 1);
         if (recent.q[i] == NULL) {
             wn_recent_free(&recent, engine->n_layers);
             return WN_E_MEMORY;
@@ -78,7 +80,7 @@ static void carry(const struct wn_session *session, struct wn_recent *to, float 
     to->place0 = end - (n < to->window ? n : to->window);
     for (int i = 0; i < engine->n_layers; i++) {
         const struct wn_layer_geometry *geometry = &engine->geometry[i];
-        for (int64_t place = to->place0; place < end; place++) {
+        for (int64_t place = to->place0; wn_layer_is_full(geometry) && place < end; place++) {
             for (int head = 0; head < geometry->n_heads; head++) {
                 wn_query_decode(from->n_bits, wn_recent_row(from, geometry, i, place, head),
                                 geometry->k_dim, q);

@@ -175,6 +175,8 @@ wn_status wn_session_rehearse(struct wn_session *session, const int32_t *tokens,
         if (tokens[i] < 0 || tokens[i] >= engine->model->n_vocab)
             return wn_error_set(err, WN_E_ARG, "token %d is outside the vocabulary of %d",
                                 (int)tokens[i], engine->model->n_vocab);
+    if (!wn_engine_compresses(engine))
+        return WN_OK;
     wn_status status = speakable(engine->model, tokens, n, &text);
     if (status != WN_OK)
         wn_error_set(err, status, "no memory for the rehearsal of %lld tokens", (long long)n);

@@ -142,9 +142,8 @@ struct wn_policy wn_session_policy(const struct wn_session *session,
 }
 
 static double mean_entries(const struct wn_session *session) {
-    struct wn_store_usage usage;
-    wn_store_usage(session->store, &usage);
-    return (double)usage.n_entries / usage.n_heads;
+    const struct wn_entry_counts counts = wn_session_count_entries(session);
+    return wn_mean_entries(&counts);
 }
 
 static wn_status compress_to_budget(struct wn_session *session, struct wn_error *err) {

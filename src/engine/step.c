@@ -95,6 +95,15 @@ static wn_status check_graft(const struct wn_engine *engine, struct wn_error *er
     return WN_OK;
 }
 
+/* Entries that no later query can see. A rehearsal's are cut off again, and what the text's end sees
+ * must be there then. */
+static void forget(const struct wn_session *session, const struct wn_step_part *part) {
+    const struct wn_engine *engine = session->engine;
+    for (int i = 0; i < engine->n_layers && part->rehearsal == NULL; i++)
+        if (!wn_layer_is_full(&engine->geometry[i]))
+            wn_store_forget(session->store, i, session->n_tokens - engine->geometry[i].n_swa + 1);
+}
+
 static wn_status decode(struct wn_engine *engine, struct wn_error *err) {
     wn_graft_begin(engine->graft, engine->batch.n_tokens);
     const int32_t rc = llama_decode(engine->context, engine->batch);
@@ -136,6 +145,7 @@ wn_status wn_engine_step(struct wn_engine *engine, const struct wn_step_part *pa
                         engine->batch.pos + spans[i].row0);
         count_queries(parts[i].session, &parts[i]);
         parts[i].session->n_tokens += parts[i].n_tokens;
+        forget(parts[i].session, &parts[i]);
     }
     return WN_OK;
 }

@@ -171,6 +171,21 @@ void model_truncate(struct wn_store *store, struct model *model, int32_t n_token
     }
 }
 
+void model_forget(struct wn_store *store, struct model *model, int layer, int32_t position) {
+    wn_store_forget(store, layer, position);
+    for (int head = 0; head < model_heads_of_layer[layer]; head++) {
+        const int h = model_head_index(layer, head);
+        int64_t n_before = 0;
+        while (n_before < model->n[h] && model->entry[h][n_before].position < position) {
+            n_before++;
+        }
+        const int64_t n_dropped = n_before / WN_PAGE_LEN * WN_PAGE_LEN;
+        memmove(model->entry[h], model->entry[h] + n_dropped,
+                (size_t)(model->n[h] - n_dropped) * sizeof(model->entry[h][0]));
+        model->n[h] -= n_dropped;
+    }
+}
+
 int64_t model_longest(const struct model *model) {
     int64_t n = 0;
     for (int h = 0; h < N_HEADS; h++) {

@@ -38,6 +38,8 @@ void model_assert_same(const struct wn_store *store, const struct model *model);
 /* Keeps a random part of a head, with random rewrites of b and v; false on WN_E_MEMORY. */
 bool model_retain_random(struct wn_store *store, struct model *model, int layer, int head);
 void model_truncate(struct wn_store *store, struct model *model, int32_t n_tokens);
+/* Forgets what a layer holds before `position`, as far as whole pages do. */
+void model_forget(struct wn_store *store, struct model *model, int layer, int32_t position);
 int64_t model_longest(const struct model *model);
 
 #endif

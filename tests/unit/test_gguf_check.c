@@ -41,6 +41,26 @@ static void a_sound_file_is_described(void **state) {
     assert_int_equal(gguf_info.version, 2);
 }
 
+static void tensors_tell_of_positions(void **state) {
+    (void)state;
+    file_build("");
+    assert_accepted();
+    assert_int_equal(gguf_info.n_positions, 0);
+    assert_int_equal(gguf_info.n_ctx_original, 128);
+    assert_false(gguf_info.has_length_factors);
+    file_begin();
+    file_add_values("");
+    file_add_u32("llama.rope.scaling.original_context_length", 64);
+    file_add_tensors("");
+    file_add_tensor("position_embd.weight", TYPE_F32, N_EMBD, 100, N_EMBD * 100 * 4);
+    file_add_tensor("rope_factors_long.weight", TYPE_F32, 4, 1, 16);
+    file_finish();
+    assert_accepted();
+    assert_int_equal(gguf_info.n_positions, 100);
+    assert_int_equal(gguf_info.n_ctx_original, 64);
+    assert_true(gguf_info.has_length_factors);
+}
+
 static void values_are_read(void **state) {
     (void)state;
     static const uint32_t heads[] = {4, 8}, heads_kv[] = {4, 0};
@@ -54,7 +74,8 @@ static void values_are_read(void **state) {
     assert_accepted();
     assert_int_equal(gguf_info.head_count_kv, 4);
     ACCEPTED_WITH("", (file_add_u32("llama.attention.key_length", 12),
-                       file_add_u32("llama.attention.value_length", 5)));
+                       file_add_u32("llama.attention.value_length", 5),
+                       file_add_u32("llama.attention.kv_lora_rank", 4)));
     assert_int_equal(gguf_info.key_length, 12);
     assert_int_equal(gguf_info.value_length, 5);
     ACCEPTED_WITH("", file_add_u32("llama.attention.kv_lora_rank", 512));
@@ -229,6 +250,10 @@ static void bad_sizes_are_refused(void **state) {
     REFUSED_WITH("", file_add_u32("llama.attention.key_length", 9), "RoPE over 9 of a head's 9");
     REFUSED_WITH("", file_add_u32("llama.rope.dimension_count", 10), "RoPE over 10 of a head's 8");
     REFUSED_WITH("", file_add_u32("llama.rope.dimension_count", 5), "RoPE over 5 of a head's 8");
+    /* What llama.cpp can do for other architectures, but asserts for this one. */
+    REFUSED_WITH("", file_add_u32("llama.rope.dimension_count", 4), "RoPE over 4 of a head's 8");
+    REFUSED_WITH("", file_add_u32("llama.attention.value_length", 6),
+                 "keys of 8 and values of 6 dimensions are not possible");
     REFUSED_WITH("", file_add_text("llama.rope.scaling.type", "linea"),
                  "RoPE scaling 'linea' is unknown");
     REFUSED_WITH("", file_add_u32("llama.rope.scaling.type", 1), "instead of string");
@@ -379,6 +404,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_sound_file_is_described),
         cmocka_unit_test(values_are_read),
+        cmocka_unit_test(tensors_tell_of_positions),
         cmocka_unit_test(other_files_are_refused),
         cmocka_unit_test(truncated_files_are_refused),
         cmocka_unit_test(bad_structure_is_refused),

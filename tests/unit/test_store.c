@@ -389,6 +389,10 @@ static int run_random(uint32_t seed, int64_t limit_bytes, int n_steps) {
         } else if (what < 85) {
             int32_t n_tokens = model[s].next_position + 1 - (int32_t)model_random_below(150);
             model_truncate(store[s], &model[s], n_tokens < 1 ? 1 : n_tokens);
+        } else if (what < 88) {
+            assert_int_equal(wn_store_reserve(store[s], 0), WN_OK);
+            model_forget(store[s], &model[s], (int)model_random_below(N_LAYERS),
+                         model[s].next_position - (int32_t)model_random_below(300));
         } else if (what < 97) {
             if (store[other] == NULL && wn_store_fork(store[s], &store[other]) == WN_OK) {
                 model[other] = model[s];
@@ -412,6 +416,43 @@ static int run_random(uint32_t seed, int64_t limit_bytes, int n_steps) {
     assert_int_equal(in_use_bytes(pool), 0);
     wn_pool_free(pool);
     return n_failed;
+}
+
+static void a_layer_forgets_whole_pages(void **state) {
+    (void)state;
+    static struct model model;
+    memset(&model, 0, sizeof(model));
+    model_random_state = 7;
+    struct wn_pool *pool = pool_of(0);
+    struct wn_store *store = model_store_new(pool);
+    model_append(store, &model, 200);
+    struct wn_store *fork = NULL;
+    assert_int_equal(wn_store_fork(store, &fork), WN_OK);
+    const int32_t at_64 = model.entry[0][64].position;
+    assert_int_equal(wn_store_find(store, 0, 0, at_64), 64);
+    assert_int_equal(wn_store_find(store, 0, 0, at_64 + 1), 65);
+    assert_int_equal(wn_store_find(store, 0, 0, 0), 0);
+    assert_int_equal(wn_store_find(store, 0, 0, INT64_MAX), 200);
+
+    /* The page stays as long as its last entry does. */
+    const int64_t before = in_use_bytes(pool);
+    wn_store_forget(store, 1, model.entry[0][63].position);
+    assert_int_equal(wn_store_length(store, 1, 0), 200);
+    wn_store_forget(store, 1, model.entry[0][63].position + 1);
+    assert_int_equal(wn_store_length(store, 1, 0), 136);
+    assert_int_equal(wn_store_length(store, 1, 2), 136);
+    assert_int_equal(wn_store_length(store, 0, 0), 200);
+    assert_int_equal(wn_store_find(store, 1, 0, at_64), 0);
+    /* The fork still holds the pages; without it they go back. */
+    assert_int_equal(in_use_bytes(pool), before);
+    assert_int_equal(wn_store_length(fork, 1, 0), 200);
+    wn_store_free(fork);
+    assert_int_equal(before - in_use_bytes(pool),
+                     3 * (int64_t)wn_store_shape(store, 1)->layout.page_bytes);
+    wn_store_forget(store, 1, INT64_MAX);
+    assert_int_equal(wn_store_length(store, 1, 0), 8);
+    wn_store_free(store);
+    wn_pool_free(pool);
 }
 
 static void random_operations_match_plain_arrays(void **state) {
@@ -537,6 +578,7 @@ int main(void) {
         cmocka_unit_test(log_weights_keep_every_bit),
         cmocka_unit_test(reserved_rows_have_no_log_weight),
         cmocka_unit_test(truncation_goes_by_position),
+        cmocka_unit_test(a_layer_forgets_whole_pages),
         cmocka_unit_test(random_operations_match_plain_arrays),
         cmocka_unit_test(failed_operations_change_nothing),
         cmocka_unit_test(a_failed_reservation_gives_its_pages_back),
