@@ -247,6 +247,34 @@ struct wn_feed_options {
  */
 wn_status wn_session_feed(struct wn_session *session, const int32_t *tokens, int64_t n,
                           const struct wn_feed_options *options, struct wn_error *err);
+/* What one session is fed. */
+struct wn_feed_part {
+    struct wn_session *session;
+    const int32_t *tokens; /* [n_tokens], at least one */
+    int64_t n_tokens;
+    int64_t n_done; /* out: tokens appended; all of them on success */
+};
+
+/*
+ * Appends tokens to several sessions of an engine together: decoding one token of each costs little
+ * more than decoding one alone, since the weights are read once. Sessions may differ in length and in
+ * how they were compressed. Each one's tokens are cut into steps as wn_session_feed cuts them; a step
+ * takes 16 sessions and n_batch tokens at most, so any number of parts can be given.
+ *
+ * What a session gets is what it would get alone, but for rounding: its attention is the same to
+ * the last bit whatever the others are, while ggml may multiply one row by the weights in another
+ * order than several.
+ *
+ * options as in wn_session_feed (may be NULL); progress is that of all parts, and on_logits counts
+ * tokens as if the parts stood one behind the other. Logits of each session's last token are read with
+ * wn_session_logits. WN_E_ARG: no part, a part without tokens, the same session twice, a session of
+ * another engine, a token outside the vocabulary; WN_E_CONTEXT: nothing is fed, and the message names
+ * the part, counted from 0. WN_E_MEMORY, WN_E_ABORTED, WN_E_BACKEND: every session holds the tokens
+ * of the steps completed before (n_done), as with wn_session_feed.
+ */
+wn_status wn_engine_feed(struct wn_engine *engine, struct wn_feed_part *parts, int n_parts,
+                         const struct wn_feed_options *options, struct wn_error *err);
+
 /* Logits after the last token fed, float [n_vocab], owned by the session; NULL before the first,
  * and after a feed that stopped between its steps. */
 const float *wn_session_logits(const struct wn_session *session);

@@ -80,12 +80,12 @@ void wn_llama_take_error(char *text, size_t text_bytes);
 
 /* ---- steps ---- */
 
-/* One session's part of a step; logits are wanted for the last row, or for every row. */
+/* One session's part of a step; logits are wanted for its last row, for every row, or for none. */
 struct wn_step_part {
     struct wn_session *session;
     const int32_t *tokens;
     int n_tokens;
-    bool all_logits;
+    bool last_logits, all_logits;
     struct wn_observer *rehearsal; /* the tokens repeat the text, observed by this alone; or NULL */
     int n_silent;                  /* the first of them that only ask for it */
 };
@@ -94,7 +94,16 @@ struct wn_step_part {
  * their observation; a rehearsal's own observer is left to its caller.
  * The rows of logits are read with llama_get_logits_ith by batch row. */
 wn_status wn_engine_step(struct wn_engine *engine, const struct wn_step_part *parts, int n_parts,
-                         bool want_last_logits, struct wn_error *err);
+                         struct wn_error *err);
+
+/* ---- feeding ---- */
+
+/* Whether the session can take these tokens, as wn_session_feed says. */
+wn_status wn_session_check_feed(const struct wn_session *session, const int32_t *tokens, int64_t n,
+                                struct wn_error *err);
+/* wn_engine_feed of parts that were checked. */
+wn_status wn_engine_feed_checked(struct wn_engine *engine, struct wn_feed_part *parts, int n_parts,
+                                 const struct wn_feed_options *options, struct wn_error *err);
 
 /* ---- observation ---- */
 

@@ -59,8 +59,8 @@ void wn_session_free(struct wn_session *session) {
 
 /* ---- feeding ---- */
 
-static wn_status check_feed(const struct wn_session *session, const int32_t *tokens, int64_t n,
-                            struct wn_error *err) {
+wn_status wn_session_check_feed(const struct wn_session *session, const int32_t *tokens, int64_t n,
+                                struct wn_error *err) {
     const struct wn_engine *engine = session->engine;
     if (n < 0)
         return wn_error_set(err, WN_E_ARG, "a negative number of tokens");
@@ -76,45 +76,12 @@ static wn_status check_feed(const struct wn_session *session, const int32_t *tok
     return WN_OK;
 }
 
-static void keep_logits(struct wn_session *session, int row) {
-    const float *logits = llama_get_logits_ith(session->engine->context, row);
-    memcpy(session->logits, logits, (size_t)session->engine->model->n_vocab * sizeof(float));
-    session->has_logits = true;
-}
-
 wn_status wn_session_feed(struct wn_session *session, const int32_t *tokens, int64_t n,
                           const struct wn_feed_options *options, struct wn_error *err) {
-    struct wn_engine *engine = session->engine;
-    wn_status status = check_feed(session, tokens, n, err);
-    const bool all = options != NULL && options->logits == WN_LOGITS_ALL;
-    const int64_t most = all && engine->n_batch > WN_MAX_OUTPUTS ? WN_MAX_OUTPUTS : engine->n_batch;
-    /* Steps of one length: queries of a short last one would foresee for all of its entries. */
-    const int64_t n_steps = (n + most - 1) / most,
-                  step = n_steps > 0 ? (n + n_steps - 1) / n_steps : 1;
-    engine->stopped = false;
-    engine->polled = options;
-    engine->polled_total = n;
-    for (int64_t done = 0; status == WN_OK && done < n;) {
-        const int count = (int)(n - done < step ? n - done : step);
-        const bool last = done + count == n;
-        engine->polled_done = done;
-        const struct wn_step_part part = {
-            .session = session, .tokens = tokens + done, .n_tokens = count, .all_logits = all};
-        status = wn_engine_step(engine, &part, 1, last, err);
-        if (status != WN_OK)
-            break;
-        for (int i = 0; all && options->on_logits != NULL && i < count; i++)
-            options->on_logits(options->user, done + i, llama_get_logits_ith(engine->context, i));
-        session->has_logits = false;
-        if (last)
-            keep_logits(session, count - 1);
-        done += count;
-        if (options != NULL && options->on_progress != NULL &&
-            !options->on_progress(options->user, done, n) && done < n)
-            status = wn_error_set(err, WN_E_ABORTED, "stopped on request");
-    }
-    engine->polled = NULL;
-    return status;
+    struct wn_feed_part part = {.session = session, .tokens = tokens, .n_tokens = n};
+    const wn_status status = wn_session_check_feed(session, tokens, n, err);
+    return status == WN_OK ? wn_engine_feed_checked(session->engine, &part, 1, options, err)
+                           : status;
 }
 
 const float *wn_session_logits(const struct wn_session *session) {
