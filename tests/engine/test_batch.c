@@ -11,6 +11,8 @@
 #include <cmocka.h>
 
 #include "core/metrics.h"
+#include "engine/attention_work.h"
+#include "engine/engine.h"
 #include "fixture.h"
 
 /*
@@ -162,28 +164,63 @@ static void sessions_together_equal_their_solo_runs(void **state) {
     }
 }
 
-/* The same row of a step of nine, once with one other session and once with eight: a long text's
- * entries are divided among threads alike. */
-static void the_company_changes_nothing(void **state) {
+/* A session of n entries that were never computed. */
+static struct wn_session *blank_session(struct wn_engine *engine, int n) {
+    struct wn_session *session = new_session(engine, NULL, 0);
+    int32_t *position = calloc((size_t)n, sizeof *position);
+    for (int i = 0; i < n; i++)
+        position[i] = i;
+    assert_int_equal(wn_store_reserve(session->store, n), WN_OK);
+    wn_store_commit(session->store, n, position);
+    session->n_tokens = n;
+    free(position);
+    return session;
+}
+
+/* How the attention of span 0 of a layer is divided: a sum that tells one division from another. */
+static int64_t division_of_first(struct wn_engine *engine, const struct wn_span *spans, int n_spans,
+                                 int *n_items) {
+    int64_t sum = 0;
+    *n_items = 0;
+    assert_int_equal(wn_attention_prepare(engine->attention, spans, n_spans), WN_OK);
+    const struct layer_work *work = &engine->attention->work[1];
+    for (int i = 0; i < work->n_items; i++) {
+        const struct work_item *item = &work->items[i];
+        if (item->span == 0) {
+            ++*n_items;
+            sum = 31 * sum + item->head + 2 * item->token0 + 3 * item->n_tokens + 5 * item->first +
+                  7 * item->last + 11 * item->n_parts;
+        }
+    }
+    return sum;
+}
+
+/* So that its attention is the same to the last bit: a long text's entries are divided among threads
+ * whether the others are many or long, and those of many rows never are. */
+static void a_span_is_divided_alike_in_any_company(void **state) {
     const struct fixture *fixture = *state;
-    const int32_t *text = fixture->text.id;
-    struct wn_session *full = fixture_session(fixture->engine, fixture, 530, NULL);
-    struct wn_session *other = fork_of(full);
-    struct wn_feed_part few[2] = {{.session = full, .tokens = text + 530, .n_tokens = 1},
-                                  {.tokens = text, .n_tokens = N_SESSIONS}};
-    struct wn_feed_part many[1 + N_SESSIONS] = {
-        {.session = other, .tokens = text + 530, .n_tokens = 1}};
-    few[1].session = new_session(fixture->engine, NULL, 0);
-    for (int i = 1; i <= N_SESSIONS; i++)
-        many[i] = (struct wn_feed_part){
-            .session = new_session(fixture->engine, NULL, 0), .tokens = text + i, .n_tokens = 1};
-    feed_together(fixture->engine, few, 2);
-    feed_together(fixture->engine, many, 1 + N_SESSIONS);
-    assert_same_entries(fixture, full, other);
-    wn_session_free(few[1].session);
-    for (int i = 0; i <= N_SESSIONS; i++)
-        wn_session_free(many[i].session);
-    wn_session_free(full);
+    static const int rows[] = {1, 5, 400};
+    struct wn_session *session[3] = {blank_session(fixture->engine, 3000),
+                                     blank_session(fixture->engine, 1),
+                                     blank_session(fixture->engine, 700)};
+    for (size_t r = 0; r < sizeof rows / sizeof rows[0]; r++) {
+        struct wn_span spans[16];
+        int n_items, n_alone;
+        for (int i = 0; i < 16; i++)
+            spans[i] = (struct wn_span){.store = session[i == 0 ? 0 : 1 + i % 2]->store,
+                                        .row0 = i,
+                                        .n_rows = i == 0   ? rows[r]
+                                                  : i == 1 ? 90
+                                                           : 1};
+        const int64_t alone = division_of_first(fixture->engine, spans, 1, &n_alone);
+        assert_int_equal(n_alone, rows[r] == 400 ? 3 * 10 : 3 * 6);
+        for (int n = 2; n <= 16; n++) {
+            assert_true(division_of_first(fixture->engine, spans, n, &n_items) == alone);
+            assert_int_equal(n_items, n_alone);
+        }
+    }
+    for (int i = 0; i < 3; i++)
+        wn_session_free(session[i]);
 }
 
 /* What forks observe together, and the queries that they keep. */
@@ -399,7 +436,7 @@ static void bad_parts_are_refused_before_anything_is_fed(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sessions_together_equal_their_solo_runs),
-        cmocka_unit_test(the_company_changes_nothing),
+        cmocka_unit_test(a_span_is_divided_alike_in_any_company),
         cmocka_unit_test(forks_observe_what_they_observe_alone),
         cmocka_unit_test(any_number_of_sessions_and_tokens),
         cmocka_unit_test(logits_of_all_tokens_stand_in_the_order_of_the_parts),
