@@ -269,7 +269,7 @@ struct wn_feed_part {
  * tokens as if the parts stood one behind the other. Logits of each session's last token are read with
  * wn_session_logits. WN_E_ARG: no part, a part without tokens, the same session twice, a session of
  * another engine, a token outside the vocabulary; WN_E_CONTEXT: nothing is fed, and the message names
- * the part, counted from 0. WN_E_MEMORY, WN_E_ABORTED, WN_E_BACKEND: every session holds the tokens
+ * the part of several, counted from 0. WN_E_MEMORY, WN_E_ABORTED, WN_E_BACKEND: every session holds the tokens
  * of the steps completed before (n_done), as with wn_session_feed.
  */
 wn_status wn_engine_feed(struct wn_engine *engine, struct wn_feed_part *parts, int n_parts,

@@ -410,23 +410,26 @@ static bool on_read(void *user, int64_t n_done, int64_t n_total) {
     return !wn_interrupt_raised();
 }
 
-static wn_status feed(struct wn_reading *reading, struct wn_session *session,
-                      const struct wn_tokens *tokens, int64_t n_prompt, struct wn_error *err) {
-    if (tokens->n == 0) {
+/* Feeds parts that begin at the same length. n_prompt: theirs once they are fed. */
+static wn_status feed(struct wn_reading *reading, struct wn_feed_part *parts, int n_parts,
+                      int64_t n_prompt, struct wn_error *err) {
+    if (n_parts == 0) {
         return WN_OK;
     }
     const struct wn_feed_options options = {
         .logits = WN_LOGITS_LAST, .on_progress = on_read, .user = reading};
-    reading->n_before = wn_session_n_tokens(session);
+    reading->n_before = wn_session_n_tokens(parts[0].session);
     reading->n_prompt = n_prompt;
     double started = wn_clock();
     wn_progress_begin(&reading->progress, stderr,
                       wn_progress_style_of(stderr, reading->options->quiet), "reading",
                       reading->n_before, started);
-    wn_status status = wn_session_feed(session, tokens->id, tokens->n, &options, err);
+    wn_status status = wn_engine_feed(reading->engine, parts, n_parts, &options, err);
     wn_progress_end(&reading->progress);
     reading->read_seconds += wn_clock() - started;
-    reading->n_read += wn_session_n_tokens(session) - reading->n_before;
+    for (int i = 0; i < n_parts; i++) {
+        reading->n_read += parts[i].n_done;
+    }
     return status;
 }
 
@@ -453,18 +456,37 @@ static wn_status rehearse(struct wn_reading *reading, struct wn_session *session
 wn_status wn_reading_feed_document(struct wn_reading *reading, struct wn_session *session,
                                    struct wn_error *err) {
     const struct wn_tokens *tokens = &reading->document_tokens;
+    struct wn_feed_part part = {.session = session, .tokens = tokens->id, .n_tokens = tokens->n};
     const int64_t n_prompt = reading->n_questions > 0 ? wn_reading_n_prompt(reading, 0) : tokens->n;
-    wn_status status = feed(reading, session, tokens, n_prompt, err);
+    wn_status status = feed(reading, &part, tokens->n > 0, n_prompt, err);
     bool rehearses = wn_policy_rehearses(&reading->policy) && rehearses_document(reading);
     return status == WN_OK && rehearses ? rehearse(reading, session, tokens, err) : status;
 }
 
+wn_status wn_reading_feed_questions(struct wn_reading *reading, struct wn_session *const *session,
+                                    int first, int n, struct wn_error *err) {
+    struct wn_feed_part part[WN_ANSWERS_AT_ONCE];
+    int n_parts = 0;
+    int64_t n_prompt = wn_session_n_tokens(session[0]);
+    for (int i = 0; i < n; i++) {
+        const struct wn_tokens *tokens = &reading->question[first + i].tokens;
+        n_prompt += tokens->n;
+        if (tokens->n > 0) {
+            part[n_parts++] = (struct wn_feed_part){
+                .session = session[i], .tokens = tokens->id, .n_tokens = tokens->n};
+        }
+    }
+    wn_status status = feed(reading, part, n_parts, n_prompt, err);
+    bool rehearses = wn_policy_rehearses(&reading->policy) && !rehearses_document(reading);
+    for (int i = 0; i < n && rehearses && status == WN_OK; i++) {
+        status = rehearse(reading, session[i], &reading->question[first + i].tokens, err);
+    }
+    return status;
+}
+
 wn_status wn_reading_feed_question(struct wn_reading *reading, struct wn_session *session, int i,
                                    struct wn_error *err) {
-    const struct wn_tokens *tokens = &reading->question[i].tokens;
-    wn_status status = feed(reading, session, tokens, wn_reading_n_prompt(reading, i), err);
-    bool rehearses = wn_policy_rehearses(&reading->policy) && !rehearses_document(reading);
-    return status == WN_OK && rehearses ? rehearse(reading, session, tokens, err) : status;
+    return wn_reading_feed_questions(reading, &session, i, 1, err);
 }
 
 void wn_reading_free(struct wn_reading *reading) {

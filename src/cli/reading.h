@@ -108,6 +108,10 @@ wn_status wn_reading_feed_document(struct wn_reading *reading, struct wn_session
                                    struct wn_error *err);
 wn_status wn_reading_feed_question(struct wn_reading *reading, struct wn_session *session, int i,
                                    struct wn_error *err);
+/* Feed questions first .. first + n - 1, n at most WN_ANSWERS_AT_ONCE, each behind its own copy of the
+ * document: session [n]. */
+wn_status wn_reading_feed_questions(struct wn_reading *reading, struct wn_session *const *session,
+                                    int first, int n, struct wn_error *err);
 
 /* Tells what a compression came to that was probably not meant. */
 void wn_reading_note(const struct wn_reading *reading, bool is_flat_pyramid, bool is_all_protected);

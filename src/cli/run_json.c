@@ -70,6 +70,7 @@ wn_status wn_run_print_json(const struct wn_run *run, FILE *out, struct wn_error
     wn_json_put_documents(&json, root, &run->reading.documents);
     wn_json_put(&json, root, "prompt", wn_json_prompt(&json, &run->reading));
     wn_json_put(&json, root, "memory", memory_json(&json, run));
+    wn_json_put_integer(&json, root, "answered_at_once", run->n_at_once);
     wn_json_put(&json, root, "answers", questions_json(&json, run));
     wn_json_put(&json, root, "interrupted", json_boolean(run->interrupted));
     return wn_json_print(&json, root, out, err);

@@ -133,19 +133,16 @@ wn_status wn_engine_feed_checked(struct wn_engine *engine, struct wn_feed_part *
 static wn_status check_part(const struct wn_engine *engine, const struct wn_feed_part *parts, int i,
                             struct wn_error *err) {
     const struct wn_feed_part *part = &parts[i];
-    if (part->session == NULL || part->session->engine != engine)
-        return wn_error_set(err, WN_E_ARG, "part %d: %s", i,
-                            part->session == NULL ? "there is no session"
-                                                  : "the session belongs to another engine");
+    if (part->session == NULL)
+        return wn_error_set(err, WN_E_ARG, "there is no session");
+    if (part->session->engine != engine)
+        return wn_error_set(err, WN_E_ARG, "the session belongs to another engine");
     if (part->tokens == NULL || part->n_tokens < 1)
-        return wn_error_set(err, WN_E_ARG, "part %d: there are no tokens", i);
+        return wn_error_set(err, WN_E_ARG, "there are no tokens");
     for (int j = 0; j < i; j++)
         if (parts[j].session == part->session)
-            return wn_error_set(err, WN_E_ARG, "part %d: the session is that of part %d", i, j);
-    struct wn_error why = {0};
-    const wn_status status =
-        wn_session_check_feed(part->session, part->tokens, part->n_tokens, &why);
-    return status == WN_OK ? WN_OK : wn_error_set(err, status, "part %d: %s", i, why.message);
+            return wn_error_set(err, WN_E_ARG, "the session is that of part %d", j);
+    return wn_session_check_feed(part->session, part->tokens, part->n_tokens, err);
 }
 
 wn_status wn_engine_feed(struct wn_engine *engine, struct wn_feed_part *parts, int n_parts,
@@ -153,9 +150,12 @@ wn_status wn_engine_feed(struct wn_engine *engine, struct wn_feed_part *parts, i
     if (n_parts < 1)
         return wn_error_set(err, WN_E_ARG, "there is no session to feed");
     for (int i = 0; i < n_parts; i++) {
-        const wn_status status = check_part(engine, parts, i, err);
+        struct wn_error why = {0};
+        const wn_status status = check_part(engine, parts, i, &why);
+        if (status != WN_OK && n_parts == 1)
+            return wn_error_set(err, status, "%s", why.message);
         if (status != WN_OK)
-            return status;
+            return wn_error_set(err, status, "part %d: %s", i, why.message);
     }
     return wn_engine_feed_checked(engine, parts, n_parts, options, err);
 }

@@ -104,6 +104,7 @@ read -r _ second third <<<"$headings"
 first=$(sed -n "2,$((second - 2))p" "$work/out")
 [ -n "$first" ] || fail "no answer"
 [ "$(tail -n +$((third + 1)) "$work/out")" = "$first" ] || fail "the same question, another answer"
+says '^speed .*, 3 questions at once\)$'
 run 0 ask "$file" "${river[@]}" -n 8 -q
 [ "$out" = "$first" ] || fail "asked alone it is another answer"
 [ -z "$err" ] || fail "-q is not quiet"

@@ -156,6 +156,33 @@ json 'd["answers"][1]["text"] == """'"$everything"'"""'
 json 'd["prompt"]["tokens_read"] - d["prompt"]["document_tokens"] ==
       sum(a["question_tokens"] for a in d["answers"])'
 
+# They are answered together, each as it is alone, in their order whatever their lengths.
+questions=("Who keeps the boats?" "What does the red boat carry, and to whom?" "Name a boat.")
+together=()
+expected=
+for question in "${questions[@]}"; do
+    together+=(-p "$question")
+    run 0 run -t 1 -f "$work/text" -p "$question" -n 16 --keep 60% -q
+    expected+="${expected:+$'\n\n'}> $question"$'\n'$out
+done
+run 0 run -t 1 -f "$work/text" "${together[@]}" -n 16 --keep 60%
+[ "$out" = "$expected" ] || fail "together they are answered differently"
+says '^speed .*, answer [0-9.]+ tok/s \([0-9]+ tokens, 3 questions at once\)$'
+# More than are answered at once; the seventeenth begins anew.
+together=()
+for i in {1..17}; do
+    together+=(-p "Say $((i % 2)).")
+done
+run 0 run -t 1 "${together[@]}" -n 3 --keep 100% --json
+says 'answering questions 1 to 16 of 17'
+says 'answering questions 17 to 17 of 17'
+json 'd["answered_at_once"] == 16 and len(d["answers"]) == 17'
+json 'len({a["text"] for a in d["answers"][0::2]}) == len({a["text"] for a in d["answers"][1::2]}) == 1'
+json 'all(a["question"] == f"Say {(i + 1) % 2}." and a["tokens"] > 0 and a["decode_seconds"] >= 0
+      for i, a in enumerate(d["answers"]))'
+run 0 run -t 1 -p "Say 1." -p "Say 0." -n 0 -q
+[ "$out" = $'> Say 1.\n\n\n> Say 0.' ] || fail "answers of no tokens"
+
 # Tiny prompts keep at least one entry per head and answer.
 for keep in 1% 20% 1 50%; do
     run 0 run -t 1 -p a -n 3 --keep "$keep" --json
