@@ -323,6 +323,63 @@ struct wn_compress_report {
 wn_status wn_session_compress(struct wn_session *session, const struct wn_policy *policy,
                               struct wn_compress_report *report, struct wn_error *err);
 
+/* ---- budgets from an error ---- */
+
+/* Most tokens whose queries judge a budget. */
+enum { WN_FIT_BUDGET_TOKENS = 256 };
+
+/* How many entries of each KV head keep a promise, layer after layer; free with
+ * wn_fitted_budget_free (zeroed struct allowed). */
+struct wn_fitted_budget {
+    int n_heads;
+    int64_t *n_keep;                  /* [n_heads] entries to keep */
+    int64_t *n_before;                /* [n_heads] of these */
+    double *error;                    /* [n_heads] relative error measured with that number */
+    double mean_error, largest_error; /* over the heads */
+    int64_t n_tokens;                 /* length of the text it was fitted on */
+    int n_queries;                    /* that judged, of each query head */
+    double seconds;
+};
+
+/*
+ * Finds the smallest budget of every KV head whose relative error is at most max_error:
+ *
+ *     mean ||o - o'|| / mean ||o||   over the queries of the head's group,
+ *
+ * o attention over all entries, o' over what the policy keeps of that many, with its corrections. The
+ * queries are those of tokens [n_tokens], 1 .. WN_FIT_BUDGET_TOKENS, which are to follow the session's
+ * text: nothing that scores or fits has seen them, whatever the policy. They are computed on a copy
+ * with the full cache, and see their own entries besides. The session is not changed.
+ *
+ * Numbers of entries are tried, not predicted: 64 of them, from the fewest possible to all, evenly
+ * spaced in their logarithm, searched by halving. So every head's error was measured at the number
+ * that it gets, and a larger max_error never gives a head more entries. At 0 a head keeps everything
+ * unless fewer entries give the same numbers. A head's error is that of its own attention: what
+ * errors of earlier layers do to its queries is not in it. Attention sinks of a model (a term in the
+ * denominator) are left out on both sides.
+ *
+ * The policy's keep and budget have no effect, but what the budget needs to observe is still asked
+ * for: WN_BUDGET_HEAD needs nothing. options: on_progress alone is used, with plans made of all that
+ * will be; may be NULL. Costs about six compressions. WN_E_ARG, WN_E_CONTEXT: the tokens do not fit;
+ * WN_E_STATE as for wn_session_compress; WN_E_ABORTED, WN_E_MEMORY, WN_E_BACKEND.
+ */
+wn_status wn_session_fit_budget(struct wn_session *session, const struct wn_policy *policy,
+                                double max_error, const int32_t *tokens, int n_tokens,
+                                const struct wn_feed_options *options, struct wn_fitted_budget *out,
+                                struct wn_error *err);
+void wn_fitted_budget_free(struct wn_fitted_budget *budget);
+
+/*
+ * wn_session_compress with such a budget in place of the policy's, on the session it was fitted on or
+ * a fork of it. When more tokens were fed since, those that judged for example, every head keeps as
+ * many entries more; which ones is chosen anew from all that was observed, so that the error measured
+ * is that of the same number of entries, not of this very choice. WN_E_STATE: another session's
+ * budget, or one compressed since.
+ */
+wn_status wn_session_compress_fitted(struct wn_session *session, const struct wn_policy *policy,
+                                     const struct wn_fitted_budget *budget,
+                                     struct wn_compress_report *report, struct wn_error *err);
+
 /* ---- inspection ---- */
 
 /*

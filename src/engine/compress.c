@@ -14,8 +14,9 @@ static bool changes(const struct wn_head_view *view, const struct wn_selection *
     return false;
 }
 
-static wn_status apply(struct wn_session *session, const struct wn_gathered *all,
-                       const struct wn_plan *plan, struct wn_error *err) {
+wn_status wn_plan_apply(const struct wn_gathered *all, const struct wn_plan *plan,
+                        struct wn_store *store, int *n_changed, struct wn_error *err) {
+    *n_changed = 0;
     for (int i = 0; i < all->n_heads; i++) {
         const struct wn_head_view *view = &all->view[i];
         const struct wn_selection *kept = &plan->head[i];
@@ -26,15 +27,23 @@ static wn_status apply(struct wn_session *session, const struct wn_gathered *all
                                              .log_weight = kept->log_weight,
                                              .key = kept->key,
                                              .value = kept->value};
-        const wn_status status = wn_store_retain(session->store, view->layer, view->head, &retained,
-                                                 session->engine->kernels);
-        if (status != WN_OK) {
-            wn_session_lose_observation(session);
+        const wn_status status = wn_store_retain(store, view->layer, view->head, &retained,
+                                                 all->session->engine->kernels);
+        if (status != WN_OK)
             return wn_error_set(err, status, "out of memory while compacting");
-        }
-        session->compressed = true;
+        ++*n_changed;
     }
     return WN_OK;
+}
+
+static wn_status apply(struct wn_session *session, const struct wn_gathered *all,
+                       const struct wn_plan *plan, struct wn_error *err) {
+    int n_changed;
+    const wn_status status = wn_plan_apply(all, plan, session->store, &n_changed, err);
+    session->compressed = session->compressed || n_changed > 0;
+    if (status != WN_OK)
+        wn_session_lose_observation(session);
+    return status;
 }
 
 static void report_usage(const struct wn_session *session, struct wn_compress_report *report,
@@ -54,10 +63,11 @@ static void report_usage(const struct wn_session *session, struct wn_compress_re
 }
 
 static wn_status compress(struct wn_session *session, const struct wn_policy *policy,
-                          struct wn_compress_report *report, struct wn_error *err) {
+                          const int64_t *n_keep, struct wn_compress_report *report,
+                          struct wn_error *err) {
     struct wn_gathered all;
     struct wn_plan plan = {0};
-    wn_status status = wn_session_plan(session, policy, &all, &plan, err);
+    wn_status status = wn_session_plan(session, policy, n_keep, &all, &plan, err);
     if (status == WN_OK)
         status = apply(session, &all, &plan, err);
     if (status == WN_OK) {
@@ -73,8 +83,9 @@ static wn_status compress(struct wn_session *session, const struct wn_policy *po
     return status;
 }
 
-wn_status wn_session_compress(struct wn_session *session, const struct wn_policy *policy,
-                              struct wn_compress_report *report, struct wn_error *err) {
+wn_status wn_session_compress_to(struct wn_session *session, const struct wn_policy *policy,
+                                 const int64_t *n_keep, struct wn_compress_report *report,
+                                 struct wn_error *err) {
     const double start = wn_clock();
     struct wn_compress_report done = {.n_tokens = session->n_tokens};
     wn_status status = wn_policy_check(policy, err);
@@ -82,7 +93,7 @@ wn_status wn_session_compress(struct wn_session *session, const struct wn_policy
         return status;
     report_usage(session, &done, true);
     if (policy->score != WN_SCORE_FULL && session->n_tokens > 0)
-        status = compress(session, policy, &done, err);
+        status = compress(session, policy, n_keep, &done, err);
     if (status != WN_OK)
         return status;
     wn_session_drop_observation(session);
@@ -93,4 +104,9 @@ wn_status wn_session_compress(struct wn_session *session, const struct wn_policy
     if (report != NULL)
         *report = done;
     return WN_OK;
+}
+
+wn_status wn_session_compress(struct wn_session *session, const struct wn_policy *policy,
+                              struct wn_compress_report *report, struct wn_error *err) {
+    return wn_session_compress_to(session, policy, NULL, report, err);
 }

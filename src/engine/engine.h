@@ -203,10 +203,20 @@ struct wn_gathered {
  * wn_gathered_free whatever the status. */
 wn_status wn_session_gather(const struct wn_session *session, const struct wn_policy *policy,
                             struct wn_gathered *all, struct wn_error *err);
-/* Gathers and plans. Free `all` with wn_gathered_free whatever the status, the plan when it is WN_OK. */
+/* Gathers and plans, with n_keep as in wn_plan_options. Free `all` with wn_gathered_free whatever the
+ * status, the plan when it is WN_OK. */
 wn_status wn_session_plan(const struct wn_session *session, const struct wn_policy *policy,
-                          struct wn_gathered *all, struct wn_plan *plan, struct wn_error *err);
+                          const int64_t *n_keep, struct wn_gathered *all, struct wn_plan *plan,
+                          struct wn_error *err);
+/* Leaves of a store, which holds the session's entries, what the plan keeps. *n_changed: heads that were
+ * changed, also before a failure. WN_E_MEMORY. */
+wn_status wn_plan_apply(const struct wn_gathered *all, const struct wn_plan *plan,
+                        struct wn_store *store, int *n_changed, struct wn_error *err);
 void wn_gathered_free(struct wn_gathered *all);
+/* wn_session_compress with n_keep as in wn_plan_options. */
+wn_status wn_session_compress_to(struct wn_session *session, const struct wn_policy *policy,
+                                 const int64_t *n_keep, struct wn_compress_report *report,
+                                 struct wn_error *err);
 /* Keys and values of a head as floats, k [n][k_dim], v [n][v_dim]; NULL: not wanted. */
 void wn_session_read_rows(const struct wn_session *session, int layer, int head, float *k,
                           float *v);
