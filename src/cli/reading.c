@@ -291,6 +291,12 @@ static wn_status check_prompt(const struct wn_policy *policy, int64_t n_prompt,
 wn_status wn_reading_check_budget(const struct wn_reading *reading, struct wn_error *err) {
     const struct wn_policy *policy = &reading->policy;
     wn_status status = WN_OK;
+    if (reading->max_error.is_given && reading->document_tokens.n < WN_MAX_ERROR_MIN_TOKENS) {
+        return wn_error_set(err, WN_E_BUDGET,
+                            "the document is too short for --max-error (it has %lld tokens, and "
+                            "%d are needed; choose --keep)",
+                            (long long)reading->document_tokens.n, WN_MAX_ERROR_MIN_TOKENS);
+    }
     if (policy->keep.kind == WN_KEEP_BYTES || policy->score == WN_SCORE_FULL) {
         return status;
     }
@@ -453,14 +459,44 @@ static wn_status rehearse(struct wn_reading *reading, struct wn_session *session
     return status;
 }
 
+static bool on_fit(void *user, int64_t n_done, int64_t n_total) {
+    (void)user;
+    (void)n_done;
+    (void)n_total;
+    return !wn_interrupt_raised();
+}
+
+/* Feeds the document's tokens [first, last). */
+static wn_status feed_document(struct wn_reading *reading, struct wn_session *session,
+                               int64_t first, int64_t last, struct wn_error *err) {
+    const struct wn_tokens *tokens = &reading->document_tokens;
+    struct wn_feed_part part = {
+        .session = session, .tokens = tokens->id + first, .n_tokens = last - first};
+    const int64_t n_prompt = reading->n_questions > 0 ? wn_reading_n_prompt(reading, 0) : tokens->n;
+    return feed(reading, &part, last > first, n_prompt, err);
+}
+
+static wn_status fit_budget(struct wn_reading *reading, struct wn_session *session,
+                            const int32_t *judges, int n_judges, struct wn_error *err) {
+    const struct wn_feed_options options = {.on_progress = on_fit};
+    wn_fitted_budget_free(&reading->fitted);
+    return wn_session_fit_budget(session, &reading->policy, reading->max_error.limit, judges,
+                                 n_judges, &options, &reading->fitted, err);
+}
+
 wn_status wn_reading_feed_document(struct wn_reading *reading, struct wn_session *session,
                                    struct wn_error *err) {
-    const struct wn_tokens *tokens = &reading->document_tokens;
-    struct wn_feed_part part = {.session = session, .tokens = tokens->id, .n_tokens = tokens->n};
-    const int64_t n_prompt = reading->n_questions > 0 ? wn_reading_n_prompt(reading, 0) : tokens->n;
-    wn_status status = feed(reading, &part, tokens->n > 0, n_prompt, err);
-    bool rehearses = wn_policy_rehearses(&reading->policy) && rehearses_document(reading);
-    return status == WN_OK && rehearses ? rehearse(reading, session, tokens, err) : status;
+    const int n_judges = reading->max_error.is_given ? WN_MAX_ERROR_HELD_BACK : 0;
+    const int64_t n_all = reading->document_tokens.n, n = n_all - n_judges;
+    const struct wn_tokens read = {.id = reading->document_tokens.id, .n = n};
+    wn_status status = feed_document(reading, session, 0, n, err);
+    if (status == WN_OK && wn_policy_rehearses(&reading->policy) && rehearses_document(reading)) {
+        status = rehearse(reading, session, &read, err);
+    }
+    if (status == WN_OK && n_judges > 0) {
+        status = fit_budget(reading, session, read.id + n, n_judges, err);
+    }
+    return status == WN_OK ? feed_document(reading, session, n, n_all, err) : status;
 }
 
 wn_status wn_reading_feed_questions(struct wn_reading *reading, struct wn_session *const *session,
@@ -489,7 +525,16 @@ wn_status wn_reading_feed_question(struct wn_reading *reading, struct wn_session
     return wn_reading_feed_questions(reading, &session, i, 1, err);
 }
 
+wn_status wn_reading_compress(const struct wn_reading *reading, struct wn_session *session,
+                              struct wn_compress_report *report, struct wn_error *err) {
+    return reading->max_error.is_given
+               ? wn_session_compress_fitted(session, &reading->policy, &reading->fitted, report,
+                                            err)
+               : wn_session_compress(session, &reading->policy, report, err);
+}
+
 void wn_reading_free(struct wn_reading *reading) {
+    wn_fitted_budget_free(&reading->fitted);
     for (int i = 0; i < reading->n_questions; i++) {
         wn_text_file_free(&reading->question[i].own);
         wn_tokens_free(&reading->question[i].tokens);

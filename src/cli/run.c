@@ -49,7 +49,7 @@ static wn_status plan_lengths(struct wn_run *run, int64_t *n_ctx, struct wn_erro
 
 static wn_status compress(struct wn_run *run, struct wn_run_result *result,
                           struct wn_session *session, struct wn_error *err) {
-    wn_status status = wn_session_compress(session, &run->reading.policy, &result->report, err);
+    wn_status status = wn_reading_compress(&run->reading, session, &result->report, err);
     result->compressed = status == WN_OK;
     return status;
 }
@@ -331,7 +331,9 @@ int wn_cmd_run(int argc, char **argv) {
         wn_run_options_warn(&options, stderr);
     }
     struct wn_run run = {.options = &options,
-                         .reading = {.options = &options.reading, .policy = options.policy},
+                         .reading = {.options = &options.reading,
+                                     .policy = options.policy,
+                                     .max_error = options.max_error},
                          .full_resident_bytes = -1,
                          .compressed_resident_bytes = -1};
     wn_status status = prepare(&run, &err);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/format.h"
-#include "cli/policy_text.h"
 #include "cli/run.h"
 
 #include <inttypes.h>
@@ -82,9 +81,7 @@ void wn_run_print_report(const struct wn_run *run, const struct wn_run_totals *t
         print_table(run, totals, out);
     }
     wn_reading_print_texts(&run->reading, out);
-    fputs("policy     ", out);
-    wn_policy_print(&run->reading.policy, out);
-    fputc('\n', out);
+    wn_reading_print_policy(&run->reading, out);
     wn_compression_print(&totals->compression, out);
     print_resident(run, out);
     wn_reading_print_rehearsal(&run->reading, out);
