@@ -248,6 +248,34 @@ struct wn_feed_options {
  */
 wn_status wn_session_feed(struct wn_session *session, const int32_t *tokens, int64_t n,
                           const struct wn_feed_options *options, struct wn_error *err);
+/* What one session is fed. */
+struct wn_feed_part {
+    struct wn_session *session;
+    const int32_t *tokens; /* [n_tokens], at least one */
+    int64_t n_tokens;
+    int64_t n_done; /* out: tokens appended; all of them on success */
+};
+
+/*
+ * Appends tokens to several sessions of an engine together: decoding one token of each costs little
+ * more than decoding one alone, since the weights are read once. Sessions may differ in length and in
+ * how they were compressed. Each one's tokens are cut into steps as wn_session_feed cuts them; a step
+ * takes 16 sessions and n_batch tokens at most, so any number of parts can be given.
+ *
+ * What a session gets is what it would get alone, but for rounding: its attention is the same to
+ * the last bit whatever the others are, while ggml may multiply one row by the weights in another
+ * order than several.
+ *
+ * options as in wn_session_feed (may be NULL); progress is that of all parts, and on_logits counts
+ * tokens as if the parts stood one behind the other. Logits of each session's last token are read with
+ * wn_session_logits. WN_E_ARG: no part, a part without tokens, the same session twice, a session of
+ * another engine, a token outside the vocabulary; WN_E_CONTEXT: nothing is fed, and the message names
+ * the part of several, counted from 0. WN_E_MEMORY, WN_E_ABORTED, WN_E_BACKEND: every session holds the tokens
+ * of the steps completed before (n_done), as with wn_session_feed.
+ */
+wn_status wn_engine_feed(struct wn_engine *engine, struct wn_feed_part *parts, int n_parts,
+                         const struct wn_feed_options *options, struct wn_error *err);
+
 /* Logits after the last token fed, float [n_vocab], owned by the session; NULL before the first,
  * and after a feed that stopped between its steps. */
 const float *wn_session_logits(const struct wn_session *session);
@@ -344,6 +372,63 @@ struct wn_standing_report {
     int64_t position; /* of the next token */
 };
 void wn_session_standing_report(const struct wn_session *session, struct wn_standing_report *out);
+
+/* ---- budgets from an error ---- */
+
+/* Most tokens whose queries judge a budget. */
+enum { WN_FIT_BUDGET_TOKENS = 256 };
+
+/* How many entries of each KV head keep a promise, layer after layer; free with
+ * wn_fitted_budget_free (zeroed struct allowed). */
+struct wn_fitted_budget {
+    int n_heads;
+    int64_t *n_keep;                  /* [n_heads] entries to keep */
+    int64_t *n_before;                /* [n_heads] of these */
+    double *error;                    /* [n_heads] relative error measured with that number */
+    double mean_error, largest_error; /* over the heads */
+    int64_t n_tokens;                 /* length of the text it was fitted on */
+    int n_queries;                    /* that judged, of each query head */
+    double seconds;
+};
+
+/*
+ * Finds the smallest budget of every KV head whose relative error is at most max_error:
+ *
+ *     mean ||o - o'|| / mean ||o||   over the queries of the head's group,
+ *
+ * o attention over all entries, o' over what the policy keeps of that many, with its corrections. The
+ * queries are those of tokens [n_tokens], 1 .. WN_FIT_BUDGET_TOKENS, which are to follow the session's
+ * text: nothing that scores or fits has seen them, whatever the policy. They are computed on a copy
+ * with the full cache, and see their own entries besides. The session is not changed.
+ *
+ * Numbers of entries are tried, not predicted: 64 of them, from the fewest possible to all, evenly
+ * spaced in their logarithm, searched by halving. So every head's error was measured at the number
+ * that it gets, and a larger max_error never gives a head more entries. At 0 a head keeps everything
+ * unless fewer entries give the same numbers. A head's error is that of its own attention: what
+ * errors of earlier layers do to its queries is not in it. Attention sinks of a model (a term in the
+ * denominator) are left out on both sides.
+ *
+ * The policy's keep and budget have no effect, but what the budget needs to observe is still asked
+ * for: WN_BUDGET_HEAD needs nothing. options: on_progress alone is used, with plans made of all that
+ * will be; may be NULL. Costs about six compressions. WN_E_ARG, WN_E_CONTEXT: the tokens do not fit;
+ * WN_E_STATE as for wn_session_compress; WN_E_ABORTED, WN_E_MEMORY, WN_E_BACKEND.
+ */
+wn_status wn_session_fit_budget(struct wn_session *session, const struct wn_policy *policy,
+                                double max_error, const int32_t *tokens, int n_tokens,
+                                const struct wn_feed_options *options, struct wn_fitted_budget *out,
+                                struct wn_error *err);
+void wn_fitted_budget_free(struct wn_fitted_budget *budget);
+
+/*
+ * wn_session_compress with such a budget in place of the policy's, on the session it was fitted on or
+ * a fork of it. When more tokens were fed since, those that judged for example, every head keeps as
+ * many entries more; which ones is chosen anew from all that was observed, so that the error measured
+ * is that of the same number of entries, not of this very choice. WN_E_STATE: another session's
+ * budget, or one compressed since.
+ */
+wn_status wn_session_compress_fitted(struct wn_session *session, const struct wn_policy *policy,
+                                     const struct wn_fitted_budget *budget,
+                                     struct wn_compress_report *report, struct wn_error *err);
 
 /* ---- inspection ---- */
 

@@ -618,6 +618,8 @@ struct wn_plan_options {
     int n_threads;                       /* >= 1; the result does not depend on it */
     const int64_t *entry_bytes;          /* [n_heads] as in wn_budget_heads, or NULL */
     const struct wn_head_reader *reader; /* of needed arrays that a view lacks; NULL: none */
+    const int64_t *n_keep; /* [n_heads] entries to keep of each head, >= 1, in place of the policy's
+                              budget; one with more than it has keeps all. NULL: the policy's */
 };
 
 /*

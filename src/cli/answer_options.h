@@ -21,6 +21,9 @@ extern const struct wn_flag wn_answer_flags[WN_ANSWER_N_FLAGS];
 
 #define WN_SECTION_ANSWER "Answer"
 
+/* Most questions that are read and answered together. */
+enum { WN_ANSWERS_AT_ONCE = 16 };
+
 /* How long an answer may be. */
 struct wn_answer_limit {
     int64_t n_tokens;

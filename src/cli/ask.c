@@ -223,31 +223,78 @@ static wn_status check_unchanged(const struct wn_ask *ask, struct wn_error *err)
                         ask->options->cache_path);
 }
 
-wn_status wn_ask_answer(struct wn_ask *ask, int idx, FILE *stream, struct wn_error *err) {
-    struct wn_answer *answer = &ask->answer[idx];
-    struct wn_reading *reading = &ask->reading;
+/* Questions first .. first + n - 1, each with a session of its own. */
+struct group {
+    struct wn_ask *ask;
+    int first, n;
+    struct wn_session *session[WN_ANSWERS_AT_ONCE];
+    struct wn_answer_job job[WN_ANSWERS_AT_ONCE];
+};
+
+static void on_answer(void *user, int i) {
+    const struct group *group = user;
+    const struct wn_reading *reading = &group->ask->reading;
+    const struct wn_question *question = &reading->question[group->first + i];
+    if (reading->n_questions > 1) {
+        wn_answer_print_question(question->text, question->n_bytes, group->first + i, stdout);
+    }
+}
+
+static wn_status make_sessions(struct group *group, struct wn_error *err) {
+    struct wn_ask *ask = group->ask;
     const struct wn_answer_options *options = &ask->options->answer;
-    const int64_t n_prompt = wn_reading_n_prompt(reading, idx);
-    const struct wn_answer_limit limit = wn_answer_limit(options, ask->n_ctx - n_prompt);
-    struct wn_session *session = NULL;
     wn_status status = check_unchanged(ask, err);
+    for (int i = 0; i < group->n && status == WN_OK; i++) {
+        const int64_t n_prompt = wn_reading_n_prompt(&ask->reading, group->first + i);
+        status = wn_session_fork(ask->session, &group->session[i], err);
+        group->job[i] = (struct wn_answer_job){
+            .session = group->session[i],
+            .limit = wn_answer_limit(options, ask->n_ctx - n_prompt),
+            .answer = &ask->answer[group->first + i],
+        };
+        if (status == WN_OK) {
+            wn_reading_note_cut(&ask->reading, options, n_prompt, ask->n_ctx);
+        }
+    }
+    return status;
+}
+
+static wn_status answer_group(struct group *group, FILE *stream, struct wn_error *err) {
+    struct wn_ask *ask = group->ask;
+    struct wn_reading *reading = &ask->reading;
+    const struct wn_answer_output output = {
+        .stream = stream, .on_answer = on_answer, .user = group};
+    wn_status status = make_sessions(group, err);
     if (status == WN_OK) {
-        status = wn_session_fork(ask->session, &session, err);
+        status = wn_reading_feed_questions(reading, group->session, group->first, group->n, err);
     }
     if (status == WN_OK) {
-        wn_reading_note_cut(reading, options, n_prompt, ask->n_ctx);
-        status = wn_reading_feed_question(reading, session, idx, err);
-    }
-    if (status == WN_OK) {
-        status = wn_answer_generate(reading->model, session, options, &limit, answer, stream, err);
+        status = wn_answer_generate_together(reading->model, reading->engine, &ask->options->answer,
+                                             group->job, group->n, &output, err);
         ask->resident_bytes = wn_resident_bytes();
     }
-    wn_session_free(session);
-    ask->n_asked++;
-    ask->n_answered += answer->n_tokens;
-    ask->n_decoded += answer->n_decoded;
-    ask->decode_seconds += answer->decode_seconds;
     return status;
+}
+
+/* Answers questions first .. first + n - 1 together. */
+static wn_status answer_together(struct wn_ask *ask, int first, int n, FILE *stream,
+                                 struct wn_error *err) {
+    struct group group = {.ask = ask, .first = first, .n = n};
+    const wn_status status = answer_group(&group, stream, err);
+    ask->n_at_once = ask->n_at_once < n ? n : ask->n_at_once;
+    for (int i = 0; i < n; i++) {
+        const struct wn_answer *answer = &ask->answer[first + i];
+        wn_session_free(group.session[i]);
+        ask->n_asked++;
+        ask->n_answered += answer->n_tokens;
+        ask->n_decoded += answer->n_decoded;
+        ask->decode_seconds += answer->decode_seconds;
+    }
+    return status;
+}
+
+wn_status wn_ask_answer(struct wn_ask *ask, int idx, FILE *stream, struct wn_error *err) {
+    return answer_together(ask, idx, 1, stream, err);
 }
 
 static wn_status answer_given(struct wn_ask *ask, struct wn_error *err) {
@@ -255,14 +302,14 @@ static wn_status answer_given(struct wn_ask *ask, struct wn_error *err) {
     FILE *stream = ask->options->json ? NULL : stdout;
     wn_status status = WN_OK;
     wn_interrupt_catch();
-    for (int i = 0; i < n_questions && status == WN_OK; i++) {
-        const struct wn_question *question = &ask->reading.question[i];
-        if (n_questions > 1 && stream != NULL) {
-            wn_answer_print_question(question->text, question->n_bytes, i, stream);
-        } else if (n_questions > 1) {
-            wn_reading_say(&ask->reading, "answering question %d of %d", i + 1, n_questions);
+    for (int i = 0; i < n_questions && status == WN_OK; i += WN_ANSWERS_AT_ONCE) {
+        const int left = n_questions - i;
+        const int n = left < WN_ANSWERS_AT_ONCE ? left : WN_ANSWERS_AT_ONCE;
+        if (n_questions > 1 && stream == NULL) {
+            wn_reading_say(&ask->reading, "answering questions %d to %d of %d", i + 1, i + n,
+                           n_questions);
         }
-        status = wn_interrupt_raised() ? WN_E_ABORTED : wn_ask_answer(ask, i, stream, err);
+        status = wn_interrupt_raised() ? WN_E_ABORTED : answer_together(ask, i, n, stream, err);
     }
     ask->interrupted = status == WN_E_ABORTED;
     return status;

@@ -26,6 +26,7 @@ struct wn_ask {
     int n_asked; /* questions, and tokens of them and of the answers */
     int64_t n_answered, n_decoded;
     double decode_seconds;
+    int n_at_once;          /* questions answered together, at most */
     int64_t resident_bytes; /* while the last was answered; -1: not measured */
     int n_refused;          /* typed questions that could not be answered */
     bool interrupted;

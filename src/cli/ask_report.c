@@ -21,7 +21,7 @@ static void print_loaded(const struct wn_ask *ask, FILE *out) {
 
 void wn_ask_print_report(const struct wn_ask *ask, FILE *out) {
     const struct wn_reading *reading = &ask->reading;
-    struct wn_text32 resident, weights, read, decode, n_read, n_answered;
+    struct wn_text32 resident, weights, read, n_read;
     fputc('\n', out);
     if (ask->interrupted) {
         wn_reading_print_stopped(reading, "; so far:", out);
@@ -37,11 +37,11 @@ void wn_ask_print_report(const struct wn_ask *ask, FILE *out) {
                 wn_format_bytes(ask->resident_bytes, &resident),
                 wn_format_bytes(reading->model_info.file_bytes, &weights));
     }
-    fprintf(out, "speed      question %s (%s tokens), answer %s (%s tokens)\n",
+    fprintf(out, "speed      question %s (%s tokens), ",
             wn_format_rate(reading->n_read, reading->read_seconds, &read),
-            wn_format_count(reading->n_read, &n_read),
-            wn_format_rate(ask->n_decoded, ask->decode_seconds, &decode),
-            wn_format_count(ask->n_answered, &n_answered));
+            wn_format_count(reading->n_read, &n_read));
+    wn_answer_print_speed(ask->n_decoded, ask->decode_seconds, ask->n_answered, ask->n_at_once,
+                          out);
     wn_reading_print_machine(reading, out);
 }
 
@@ -101,6 +101,7 @@ wn_status wn_ask_print_json(const struct wn_ask *ask, FILE *out, struct wn_error
     wn_json_put(&json, root, "cache", cache_json(&json, ask));
     wn_json_put(&json, root, "prompt", prompt_json(&json, &ask->reading));
     wn_json_put(&json, root, "memory", memory);
+    wn_json_put_integer(&json, root, "answered_at_once", ask->n_at_once);
     wn_json_put(&json, root, "answers", answers_json(&json, ask));
     wn_json_put(&json, root, "interrupted", json_boolean(ask->interrupted));
     return wn_json_print(&json, root, out, err);

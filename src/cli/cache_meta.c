@@ -45,7 +45,7 @@ wn_status wn_cache_meta_make(const struct wn_reading *reading,
     json_t *root = json_object(), *policy = json_object();
     char program[64];
     snprintf(program, sizeof program, "winnow %s", wn_version());
-    wn_json_put_policy(&json, policy, &reading->policy);
+    wn_json_put_reading_policy(&json, policy, reading);
     wn_json_put_string(&json, root, "format", "winnow cache");
     wn_json_put_string(&json, root, "program", program);
     wn_json_put(&json, root, "model", model_json(&json, reading));

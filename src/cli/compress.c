@@ -7,7 +7,6 @@
 #include "cli/interrupt.h"
 #include "cli/json.h"
 #include "cli/memory.h"
-#include "cli/policy_text.h"
 #include "cli/reading.h"
 #include "core/clock.h"
 #include "eval/output_path.h"
@@ -107,7 +106,7 @@ static wn_status work(struct compress *compress, struct wn_error *err) {
     wn_status status = wn_reading_feed_document(reading, compress->session, err);
     if (status == WN_OK) {
         compress->full_resident_bytes = wn_resident_bytes();
-        status = wn_session_compress(compress->session, &reading->policy, &compress->report, err);
+        status = wn_reading_compress(reading, compress->session, &compress->report, err);
         compress->compressed_resident_bytes = wn_resident_bytes();
     }
     /* A signal until here leaves no file; from here on the file is completed. */
@@ -126,9 +125,7 @@ static void print_text(const struct compress *compress, const struct wn_compress
     const struct wn_reading *reading = &compress->reading;
     struct wn_text32 before, after, size, seconds, rate, count;
     wn_reading_print_texts(reading, out);
-    fputs("policy     ", out);
-    wn_policy_print(&reading->policy, out);
-    fputc('\n', out);
+    wn_reading_print_policy(reading, out);
     wn_compression_print(compression, out);
     fprintf(out, "resident   %s before, %s after; the model file is %s of both\n",
             wn_format_bytes(compress->full_resident_bytes, &before),
@@ -149,8 +146,9 @@ static wn_status print_json(const struct compress *compress, struct wn_error *er
     struct wn_json json = {0};
     json_t *root = json_object(), *settings = json_object(), *memory = json_object(),
            *file = json_object();
-    wn_json_put_policy(&json, settings, &reading->policy);
+    wn_json_put_reading_policy(&json, settings, reading);
     wn_json_put_engine(&json, settings, &reading->engine_info);
+    wn_json_put(&json, root, "fitted", wn_json_fitted(&json, reading));
     wn_json_put_measured(&json, memory, "resident_before_bytes", compress->full_resident_bytes);
     wn_json_put_measured(&json, memory, "resident_after_bytes",
                          compress->compressed_resident_bytes);
@@ -202,7 +200,9 @@ int wn_cmd_compress(int argc, char **argv) {
         wn_compress_options_warn(&options, stderr);
     }
     struct compress compress = {.options = &options,
-                                .reading = {.options = &options.reading, .policy = options.policy}};
+                                .reading = {.options = &options.reading,
+                                            .policy = options.policy,
+                                            .max_error = options.max_error}};
     wn_status status = prepare(&compress, &err);
     if (status == WN_OK) {
         status = work(&compress, &err);

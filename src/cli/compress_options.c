@@ -36,6 +36,7 @@ static const struct wn_flag_part parts[] = {
     {wn_reading_source, N_SOURCE, offsetof(struct wn_compress_options, reading)},
     {task, sizeof task / sizeof task[0], 0},
     WN_FLAG_PART(wn_policy_common, struct wn_compress_options, policy_flags),
+    {wn_max_error_flags, WN_MAX_ERROR_N_FLAGS, offsetof(struct wn_compress_options, max_error)},
     WN_FLAG_PART(wn_reading_machine, struct wn_compress_options, reading),
     {output, sizeof output / sizeof output[0], 0},
     WN_FLAG_PART(wn_policy_fine, struct wn_compress_options, policy_flags),
@@ -125,6 +126,14 @@ wn_status wn_compress_options_parse(int argc, char **argv, struct wn_compress_op
     options->has_fallback =
         status == WN_OK && wn_policy_flags_fallback(&options->policy_flags, &wn_compress_flags,
                                                     &options->given, &options->fallback);
+    if (status == WN_OK) {
+        status = wn_max_error_take(&options->max_error, &wn_compress_flags, &options->given,
+                                   &options->policy, err);
+    }
+    if (options->max_error.is_given) {
+        options->fallback.keep = options->policy.keep;
+        options->fallback.budget = options->policy.budget;
+    }
     if (status == WN_OK) {
         status = check_files(options, err);
     }

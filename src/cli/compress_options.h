@@ -5,6 +5,7 @@
 #define WN_CLI_COMPRESS_OPTIONS_H
 
 #include "cli/args.h"
+#include "cli/max_error.h"
 #include "cli/policy_flags.h"
 #include "cli/reading_options.h"
 #include "winnow_core.h"
@@ -13,6 +14,7 @@ struct wn_compress_options {
     struct wn_reading_options reading; /* one document at least */
     const char *output_path;
     struct wn_policy_flags policy_flags;
+    struct wn_max_error max_error;
     struct wn_policy policy; /* complete and checked */
     bool has_fallback;       /* in its place, where the model does not suit it: */
     struct wn_policy fallback;

@@ -118,6 +118,17 @@ void wn_json_put_policy(struct wn_json *json, json_t *object, const struct wn_po
 
 /* ---- a reading ---- */
 
+void wn_json_put_reading_policy(struct wn_json *json, json_t *object,
+                                const struct wn_reading *reading) {
+    wn_json_put_policy(json, object, &reading->policy);
+    if (reading->max_error.is_given) {
+        char keep[48];
+        snprintf(keep, sizeof keep, "max-error %g", reading->max_error.limit);
+        wn_json_put_string(json, object, "keep", keep);
+        wn_json_put_string(json, object, "budget", "fitted");
+    }
+}
+
 void wn_json_put_engine(struct wn_json *json, json_t *object, const struct wn_engine_info *info) {
     wn_json_put_integer(json, object, "ctx_size", info->n_ctx);
     wn_json_put_integer(json, object, "batch_size", info->n_batch);
@@ -177,6 +188,25 @@ json_t *wn_json_prompt(struct wn_json *json, const struct wn_reading *reading) {
 }
 
 /* ---- what came of it ---- */
+
+json_t *wn_json_fitted(struct wn_json *json, const struct wn_reading *reading) {
+    const struct wn_fitted_budget *fitted = &reading->fitted;
+    if (fitted->n_heads == 0) {
+        return json_null();
+    }
+    json_t *object = json_object(), *heads = json_array();
+    for (int h = 0; h < fitted->n_heads; h++) {
+        wn_json_append(json, heads, json_integer((json_int_t)fitted->n_keep[h]));
+    }
+    wn_json_put_number(json, object, "max_error", reading->max_error.limit);
+    wn_json_put_number(json, object, "error_mean", fitted->mean_error);
+    wn_json_put_number(json, object, "error_largest", fitted->largest_error);
+    wn_json_put_integer(json, object, "queries", fitted->n_queries);
+    wn_json_put_integer(json, object, "tokens", fitted->n_tokens);
+    wn_json_put_number(json, object, "seconds", fitted->seconds);
+    wn_json_put(json, object, "kept_per_head", heads);
+    return object;
+}
 
 json_t *wn_json_compression(struct wn_json *json, const struct wn_compress_report *report) {
     const double kept_share = wn_compression_share(report);

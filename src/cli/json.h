@@ -35,6 +35,9 @@ void wn_json_put_string(struct wn_json *json, json_t *object, const char *key, c
 
 /* Members that describe a policy, and what a reading was made with. */
 void wn_json_put_policy(struct wn_json *json, json_t *object, const struct wn_policy *policy);
+/* Those of a reading's, which may keep what an error allows. */
+void wn_json_put_reading_policy(struct wn_json *json, json_t *object,
+                                const struct wn_reading *reading);
 void wn_json_put_engine(struct wn_json *json, json_t *object, const struct wn_engine_info *info);
 json_t *wn_json_model(struct wn_json *json, const struct wn_reading *reading);
 /* "document", null without one; and "documents", one by one, where there are several: the first is
@@ -43,6 +46,8 @@ void wn_json_put_documents(struct wn_json *json, json_t *object,
                            const struct wn_documents *documents);
 json_t *wn_json_prompt(struct wn_json *json, const struct wn_reading *reading);
 
+/* null without budgets that were fitted. */
+json_t *wn_json_fitted(struct wn_json *json, const struct wn_reading *reading);
 json_t *wn_json_compression(struct wn_json *json, const struct wn_compress_report *report);
 /* Members that describe answers: what they are made with, the seed apart, and what one came to. */
 void wn_json_put_sampling(struct wn_json *json, json_t *object,

@@ -87,7 +87,7 @@ static wn_status parse_group(const char *text, void *field, struct wn_error *err
 /* ---- the table ---- */
 
 #define FIELD(name) .offset = offsetof(struct wn_policy_flags, name)
-#define COMMON      "Compression"
+#define COMMON      WN_SECTION_COMPRESSION
 #define FINE        "Fine points of compression"
 
 const struct wn_flag wn_policy_common[WN_POLICY_N_COMMON] = {

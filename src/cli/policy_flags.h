@@ -26,6 +26,9 @@ struct wn_policy_flags {
     int64_t sink, recent, window, kernel, seed;
 };
 
+/* The heading of what is often set, for rows that stand behind it. */
+#define WN_SECTION_COMPRESSION "Compression"
+
 /* The parts of a subcommand's table, both for one struct wn_policy_flags: what is often set, and
  * the section that belongs at the end of the help. */
 enum { WN_POLICY_N_COMMON = 10, WN_POLICY_N_FINE = 17 };

@@ -106,16 +106,11 @@ static void print_fit(const struct wn_policy *policy, FILE *out) {
     }
 }
 
-void wn_policy_print(const struct wn_policy *policy, FILE *out) {
-    if (policy->score == WN_SCORE_FULL) {
-        fputs("full", out);
-        return;
-    }
-    char keep[32], sink[16], recent[16];
-    wn_keep_format(&policy->keep, keep, sizeof keep);
+static void print_keeping(const struct wn_policy *policy, const char *amount, FILE *out) {
+    char sink[16], recent[16];
     wn_policy_format_protect(policy->sink, sink, sizeof sink);
     wn_policy_format_protect(policy->recent, recent, sizeof recent);
-    fprintf(out, "%s, keep %s, select %s", wn_score_name(policy->score), keep,
+    fprintf(out, "%s, %s, select %s", wn_score_name(policy->score), amount,
             wn_select_name(policy->select));
     if (policy->select == WN_SELECT_SAMPLE) {
         print_sampling(policy, out);
@@ -129,6 +124,23 @@ void wn_policy_print(const struct wn_policy *policy, FILE *out) {
                 wn_merge_part_name(policy->merge_key), wn_merge_part_name(policy->merge_value));
     }
     print_fit(policy, out);
+}
+
+void wn_policy_print(const struct wn_policy *policy, FILE *out) {
+    if (policy->score == WN_SCORE_FULL) {
+        fputs("full", out);
+        return;
+    }
+    char keep[32], amount[48];
+    wn_keep_format(&policy->keep, keep, sizeof keep);
+    snprintf(amount, sizeof amount, "keep %s", keep);
+    print_keeping(policy, amount, out);
+}
+
+void wn_policy_print_fitted(const struct wn_policy *policy, double max_error, FILE *out) {
+    char amount[48];
+    snprintf(amount, sizeof amount, "max-error %g", max_error);
+    print_keeping(policy, amount, out);
 }
 
 bool wn_policy_is_flat_pyramid(const struct wn_policy *policy, int64_t n_tokens, int64_t n_kept) {

@@ -12,6 +12,9 @@
  * has effect and is not at its default. */
 void wn_policy_print(const struct wn_policy *policy, FILE *out);
 
+/* The same of one whose budgets are fitted to an error. */
+void wn_policy_print_fitted(const struct wn_policy *policy, double max_error, FILE *out);
+
 /* "auto" or the number, of --sink and --recent. */
 void wn_policy_format_protect(int n, char *text, size_t text_bytes);
 

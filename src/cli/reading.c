@@ -291,6 +291,12 @@ static wn_status check_prompt(const struct wn_policy *policy, int64_t n_prompt,
 wn_status wn_reading_check_budget(const struct wn_reading *reading, struct wn_error *err) {
     const struct wn_policy *policy = &reading->policy;
     wn_status status = WN_OK;
+    if (reading->max_error.is_given && reading->document_tokens.n < WN_MAX_ERROR_MIN_TOKENS) {
+        return wn_error_set(err, WN_E_BUDGET,
+                            "the document is too short for --max-error (it has %lld tokens, and "
+                            "%d are needed; choose --keep)",
+                            (long long)reading->document_tokens.n, WN_MAX_ERROR_MIN_TOKENS);
+    }
     if (policy->keep.kind == WN_KEEP_BYTES || policy->score == WN_SCORE_FULL) {
         return status;
     }
@@ -417,23 +423,26 @@ static bool on_read(void *user, int64_t n_done, int64_t n_total) {
     return !wn_interrupt_raised();
 }
 
-static wn_status feed(struct wn_reading *reading, struct wn_session *session,
-                      const struct wn_tokens *tokens, int64_t n_prompt, struct wn_error *err) {
-    if (tokens->n == 0) {
+/* Feeds parts that begin at the same length. n_prompt: theirs once they are fed. */
+static wn_status feed(struct wn_reading *reading, struct wn_feed_part *parts, int n_parts,
+                      int64_t n_prompt, struct wn_error *err) {
+    if (n_parts == 0) {
         return WN_OK;
     }
     const struct wn_feed_options options = {
         .logits = WN_LOGITS_LAST, .on_progress = on_read, .user = reading};
-    reading->n_before = wn_session_n_tokens(session);
+    reading->n_before = wn_session_n_tokens(parts[0].session);
     reading->n_prompt = n_prompt;
     double started = wn_clock();
     wn_progress_begin(&reading->progress, stderr,
                       wn_progress_style_of(stderr, reading->options->quiet), "reading",
                       reading->n_before, started);
-    wn_status status = wn_session_feed(session, tokens->id, tokens->n, &options, err);
+    wn_status status = wn_engine_feed(reading->engine, parts, n_parts, &options, err);
     wn_progress_end(&reading->progress);
     reading->read_seconds += wn_clock() - started;
-    reading->n_read += wn_session_n_tokens(session) - reading->n_before;
+    for (int i = 0; i < n_parts; i++) {
+        reading->n_read += parts[i].n_done;
+    }
     return status;
 }
 
@@ -457,24 +466,82 @@ static wn_status rehearse(struct wn_reading *reading, struct wn_session *session
     return status;
 }
 
+static bool on_fit(void *user, int64_t n_done, int64_t n_total) {
+    (void)user;
+    (void)n_done;
+    (void)n_total;
+    return !wn_interrupt_raised();
+}
+
+/* Feeds the document's tokens [first, last). */
+static wn_status feed_document(struct wn_reading *reading, struct wn_session *session,
+                               int64_t first, int64_t last, struct wn_error *err) {
+    const struct wn_tokens *tokens = &reading->document_tokens;
+    struct wn_feed_part part = {
+        .session = session, .tokens = tokens->id + first, .n_tokens = last - first};
+    const int64_t n_prompt = reading->n_questions > 0 ? wn_reading_n_prompt(reading, 0) : tokens->n;
+    return feed(reading, &part, last > first, n_prompt, err);
+}
+
+static wn_status fit_budget(struct wn_reading *reading, struct wn_session *session,
+                            const int32_t *judges, int n_judges, struct wn_error *err) {
+    const struct wn_feed_options options = {.on_progress = on_fit};
+    wn_fitted_budget_free(&reading->fitted);
+    return wn_session_fit_budget(session, &reading->policy, reading->max_error.limit, judges,
+                                 n_judges, &options, &reading->fitted, err);
+}
+
 wn_status wn_reading_feed_document(struct wn_reading *reading, struct wn_session *session,
                                    struct wn_error *err) {
-    const struct wn_tokens *tokens = &reading->document_tokens;
-    const int64_t n_prompt = reading->n_questions > 0 ? wn_reading_n_prompt(reading, 0) : tokens->n;
-    wn_status status = feed(reading, session, tokens, n_prompt, err);
-    bool rehearses = wn_policy_rehearses(&reading->policy) && rehearses_document(reading);
-    return status == WN_OK && rehearses ? rehearse(reading, session, tokens, err) : status;
+    const int n_judges = reading->max_error.is_given ? WN_MAX_ERROR_HELD_BACK : 0;
+    const int64_t n_all = reading->document_tokens.n, n = n_all - n_judges;
+    const struct wn_tokens read = {.id = reading->document_tokens.id, .n = n};
+    wn_status status = feed_document(reading, session, 0, n, err);
+    if (status == WN_OK && wn_policy_rehearses(&reading->policy) && rehearses_document(reading)) {
+        status = rehearse(reading, session, &read, err);
+    }
+    if (status == WN_OK && n_judges > 0) {
+        status = fit_budget(reading, session, read.id + n, n_judges, err);
+    }
+    return status == WN_OK ? feed_document(reading, session, n, n_all, err) : status;
+}
+
+wn_status wn_reading_feed_questions(struct wn_reading *reading, struct wn_session *const *session,
+                                    int first, int n, struct wn_error *err) {
+    struct wn_feed_part part[WN_ANSWERS_AT_ONCE];
+    int n_parts = 0;
+    int64_t n_prompt = wn_session_n_tokens(session[0]);
+    for (int i = 0; i < n; i++) {
+        const struct wn_tokens *tokens = &reading->question[first + i].tokens;
+        n_prompt += tokens->n;
+        if (tokens->n > 0) {
+            part[n_parts++] = (struct wn_feed_part){
+                .session = session[i], .tokens = tokens->id, .n_tokens = tokens->n};
+        }
+    }
+    wn_status status = feed(reading, part, n_parts, n_prompt, err);
+    bool rehearses = wn_policy_rehearses(&reading->policy) && !rehearses_document(reading);
+    for (int i = 0; i < n && rehearses && status == WN_OK; i++) {
+        status = rehearse(reading, session[i], &reading->question[first + i].tokens, err);
+    }
+    return status;
 }
 
 wn_status wn_reading_feed_question(struct wn_reading *reading, struct wn_session *session, int i,
                                    struct wn_error *err) {
-    const struct wn_tokens *tokens = &reading->question[i].tokens;
-    wn_status status = feed(reading, session, tokens, wn_reading_n_prompt(reading, i), err);
-    bool rehearses = wn_policy_rehearses(&reading->policy) && !rehearses_document(reading);
-    return status == WN_OK && rehearses ? rehearse(reading, session, tokens, err) : status;
+    return wn_reading_feed_questions(reading, &session, i, 1, err);
+}
+
+wn_status wn_reading_compress(const struct wn_reading *reading, struct wn_session *session,
+                              struct wn_compress_report *report, struct wn_error *err) {
+    return reading->max_error.is_given
+               ? wn_session_compress_fitted(session, &reading->policy, &reading->fitted, report,
+                                            err)
+               : wn_session_compress(session, &reading->policy, report, err);
 }
 
 void wn_reading_free(struct wn_reading *reading) {
+    wn_fitted_budget_free(&reading->fitted);
     for (int i = 0; i < reading->n_questions; i++) {
         wn_text_file_free(&reading->question[i].own);
         wn_tokens_free(&reading->question[i].tokens);

@@ -7,6 +7,7 @@
 #include "cli/answer_options.h"
 #include "cli/args.h"
 #include "cli/documents.h"
+#include "cli/max_error.h"
 #include "cli/progress.h"
 #include "cli/reading_options.h"
 #include "eval/text_file.h"
@@ -19,11 +20,12 @@ struct wn_question {
     struct wn_tokens tokens;
 };
 
-/* Zero-initialise but for `options` and `policy`; free with wn_reading_free. The
+/* Zero-initialise but for `options`, `policy` and `max_error`; free with wn_reading_free. The
  * functions stand in the order in which they are called. */
 struct wn_reading {
     const struct wn_reading_options *options;
     struct wn_policy policy; /* the one asked for, and after wn_reading_begin the one in effect */
+    struct wn_max_error max_error;
 
     struct wn_documents documents;
     bool has_questions; /* false: the document is the whole prompt, and stands as question[0] */
@@ -44,7 +46,8 @@ struct wn_reading {
     double read_seconds;
     int64_t n_rehearsed; /* tokens repeated, and the time for them */
     double rehearse_seconds;
-    int64_t n_rehearsed_before; /* by rehearsals before the one in progress */
+    int64_t n_rehearsed_before;     /* by rehearsals before the one in progress */
+    struct wn_fitted_budget fitted; /* once the document is fed, with a max_error */
 };
 
 /* Tells the user something that is neither a result nor an error; nothing when quiet. */
@@ -103,11 +106,20 @@ wn_status wn_reading_begin(struct wn_reading *reading, const struct wn_policy *f
 /* Feed the document, and question i behind it, and count what was processed, also when it is
  * stopped halfway. Progress is told of the whole prompt, the first one for the document. Where the
  * policy rehearses, the document is rehearsed once it is fed, so that all questions share it;
- * without a document and a question apart, each prompt is. WN_E_ABORTED when interrupted. */
+ * without a document and a question apart, each prompt is. With a max_error the document's last tokens
+ * are held back until budgets are fitted, and judge them. WN_E_ABORTED when interrupted. */
 wn_status wn_reading_feed_document(struct wn_reading *reading, struct wn_session *session,
                                    struct wn_error *err);
 wn_status wn_reading_feed_question(struct wn_reading *reading, struct wn_session *session, int i,
                                    struct wn_error *err);
+/* Feed questions first .. first + n - 1, n at most WN_ANSWERS_AT_ONCE, each behind its own copy of the
+ * document: session [n]. */
+wn_status wn_reading_feed_questions(struct wn_reading *reading, struct wn_session *const *session,
+                                    int first, int n, struct wn_error *err);
+
+/* Compresses by the policy, to the budgets that were fitted if there are any. report may be NULL. */
+wn_status wn_reading_compress(const struct wn_reading *reading, struct wn_session *session,
+                              struct wn_compress_report *report, struct wn_error *err);
 
 /* Tells what a compression came to that was probably not meant. */
 void wn_reading_note(const struct wn_reading *reading, bool is_flat_pyramid, bool is_all_protected);
@@ -117,6 +129,8 @@ void wn_reading_print_stopped(const struct wn_reading *reading, const char *end,
 
 /* Prints the lines "document" and "question", or "prompt", of a heading. */
 void wn_reading_print_texts(const struct wn_reading *reading, FILE *out);
+/* Prints the line "policy", and "fitted" if budgets were. */
+void wn_reading_print_policy(const struct wn_reading *reading, FILE *out);
 /* Prints the lines "rehearsal", if there was one, and "model" and "machine". */
 void wn_reading_print_rehearsal(const struct wn_reading *reading, FILE *out);
 void wn_reading_print_machine(const struct wn_reading *reading, FILE *out);

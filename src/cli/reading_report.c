@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What is said of a reading when it is over. */
 #include "cli/format.h"
+#include "cli/policy_text.h"
 #include "cli/reading.h"
 
 void wn_reading_note(const struct wn_reading *reading, bool is_flat_pyramid,
@@ -73,6 +74,37 @@ void wn_reading_print_texts(const struct wn_reading *reading, FILE *out) {
     }
     if (reading->n_questions > 0) {
         print_questions(reading, out);
+    }
+}
+
+static void print_fitted(const struct wn_reading *reading, FILE *out) {
+    const struct wn_fitted_budget *fitted = &reading->fitted;
+    double least = 1.0, most = 0.0, sum = 0.0;
+    for (int h = 0; h < fitted->n_heads; h++) {
+        const double share = (double)fitted->n_keep[h] / (double)fitted->n_before[h];
+        least = share < least ? share : least;
+        most = share > most ? share : most;
+        sum += share;
+    }
+    struct wn_text32 seconds;
+    fprintf(out,
+            "fitted     shares of %.1f %% to %.1f %%, %.1f %% on average; %d queries held back "
+            "measured an error of %.3g on average, %.3g at most; in %s\n",
+            100 * least, 100 * most, 100 * sum / fitted->n_heads, fitted->n_queries,
+            fitted->mean_error, fitted->largest_error,
+            wn_format_seconds(fitted->seconds, &seconds));
+}
+
+void wn_reading_print_policy(const struct wn_reading *reading, FILE *out) {
+    fputs("policy     ", out);
+    if (reading->max_error.is_given) {
+        wn_policy_print_fitted(&reading->policy, reading->max_error.limit, out);
+    } else {
+        wn_policy_print(&reading->policy, out);
+    }
+    fputc('\n', out);
+    if (reading->fitted.n_heads > 0) {
+        print_fitted(reading, out);
     }
 }
 

@@ -49,7 +49,7 @@ static wn_status plan_lengths(struct wn_run *run, int64_t *n_ctx, struct wn_erro
 
 static wn_status compress(struct wn_run *run, struct wn_run_result *result,
                           struct wn_session *session, struct wn_error *err) {
-    wn_status status = wn_session_compress(session, &run->reading.policy, &result->report, err);
+    wn_status status = wn_reading_compress(&run->reading, session, &result->report, err);
     result->compressed = status == WN_OK;
     return status;
 }
@@ -59,27 +59,11 @@ static wn_status write_answer(struct wn_run *run, const struct wn_run_result *re
                               const char *heading, struct wn_session *session,
                               struct wn_answer *answer, struct wn_error *err) {
     FILE *stream = answer_stream(run);
-    if (stream != NULL && heading != NULL) {
+    if (stream != NULL) {
         fprintf(stream, "[%s]\n", heading);
     }
     return wn_answer_generate(run->reading.model, session, &run->options->answer, &result->limit,
                               answer, stream, err);
-}
-
-/* Compresses the session in place and answers from it. */
-static wn_status answer_alone(struct wn_run *run, struct wn_run_result *result,
-                              struct wn_session *session, bool is_last, struct wn_error *err) {
-    int64_t full_resident_bytes = wn_resident_bytes();
-    wn_status status = compress(run, result, session, err);
-    if (status != WN_OK) {
-        return status;
-    }
-    /* Only the last question's session stands alone: the others share the document's pages. */
-    if (is_last) {
-        run->full_resident_bytes = full_resident_bytes;
-        run->compressed_resident_bytes = wn_resident_bytes();
-    }
-    return write_answer(run, result, NULL, session, &result->answer, err);
 }
 
 /* Besides the full session to answer from: the compressed one, and a pair to read the full answer
@@ -153,33 +137,109 @@ static void print_question(const struct wn_run *run, int idx) {
     }
 }
 
-static wn_status answer_question(struct wn_run *run, int idx, struct wn_error *err) {
-    struct wn_run_result *result = &run->result[idx];
+/* A question's session. The last question takes the document's itself, so that nothing of the full
+ * cache stays behind. */
+static wn_status make_session(struct wn_run *run, int idx, struct wn_session **out,
+                              struct wn_error *err) {
+    if (idx < run->reading.n_questions - 1) {
+        return wn_session_fork(run->session, out, err);
+    }
+    *out = run->session;
+    run->session = NULL;
+    return WN_OK;
+}
+
+static void note_observed(struct wn_run *run, const struct wn_session *session) {
+    struct wn_session_usage usage;
+    wn_session_usage(session, &usage);
+    run->observe_bytes = usage.observe_bytes;
+}
+
+static wn_status compare_question(struct wn_run *run, int idx, struct wn_error *err) {
     bool is_last = idx == run->reading.n_questions - 1;
     struct wn_session *session = NULL;
-    /* The last question takes the document's session itself, so that nothing of the full cache
-     * stays behind. */
-    if (is_last) {
-        session = run->session;
-        run->session = NULL;
-    } else {
-        wn_status status = wn_session_fork(run->session, &session, err);
-        if (status != WN_OK) {
-            return status;
-        }
+    wn_status status = make_session(run, idx, &session, err);
+    if (status != WN_OK) {
+        return status;
     }
     print_question(run, idx);
-    wn_status status = wn_reading_feed_question(&run->reading, session, idx, err);
+    run->n_at_once = 1;
+    status = wn_reading_feed_question(&run->reading, session, idx, err);
     if (status == WN_OK) {
-        struct wn_session_usage usage;
-        wn_session_usage(session, &usage);
-        run->observe_bytes = usage.observe_bytes;
-        if (run->options->compare) {
-            return answer_compared(run, result, session, is_last, err);
-        }
-        status = answer_alone(run, result, session, is_last, err);
+        note_observed(run, session);
+        return answer_compared(run, &run->result[idx], session, is_last, err);
     }
     wn_session_free(session);
+    return status;
+}
+
+/* ---- several questions at once ---- */
+
+/* Questions first .. first + n - 1, each with a session of its own. */
+struct group {
+    struct wn_run *run;
+    int first, n;
+    struct wn_session *session[WN_ANSWERS_AT_ONCE];
+};
+
+static void on_answer(void *user, int i) {
+    const struct group *group = user;
+    print_question(group->run, group->first + i);
+}
+
+static wn_status compress_group(struct group *group, struct wn_error *err) {
+    struct wn_run *run = group->run;
+    int64_t full_resident_bytes = wn_resident_bytes();
+    wn_status status = WN_OK;
+    for (int i = 0; i < group->n && status == WN_OK; i++) {
+        status = compress(run, &run->result[group->first + i], group->session[i], err);
+    }
+    /* Only the last sessions stand alone: the others share the document's pages. */
+    if (status == WN_OK && run->session == NULL) {
+        run->full_resident_bytes = full_resident_bytes;
+        run->compressed_resident_bytes = wn_resident_bytes();
+    }
+    return status;
+}
+
+static wn_status answer_group(struct group *group, struct wn_error *err) {
+    struct wn_run *run = group->run;
+    struct wn_answer_job job[WN_ANSWERS_AT_ONCE];
+    const struct wn_answer_output output = {
+        .stream = answer_stream(run), .on_answer = on_answer, .user = group};
+    wn_status status = WN_OK;
+    for (int i = 0; i < group->n && status == WN_OK; i++) {
+        struct wn_run_result *result = &run->result[group->first + i];
+        status = make_session(run, group->first + i, &group->session[i], err);
+        job[i] = (struct wn_answer_job){
+            .session = group->session[i], .limit = result->limit, .answer = &result->answer};
+    }
+    if (status == WN_OK) {
+        status =
+            wn_reading_feed_questions(&run->reading, group->session, group->first, group->n, err);
+    }
+    if (status == WN_OK) {
+        note_observed(run, group->session[group->n - 1]);
+        status = compress_group(group, err);
+    }
+    return status == WN_OK
+               ? wn_answer_generate_together(run->reading.model, run->reading.engine,
+                                             &run->options->answer, job, group->n, &output, err)
+               : status;
+}
+
+static wn_status answer_together(struct wn_run *run, int first, int n, struct wn_error *err) {
+    struct group group = {.run = run, .first = first, .n = n};
+    const int n_questions = run->reading.n_questions;
+    run->n_at_once = run->n_at_once < n ? n : run->n_at_once;
+    if (run->options->json && n_questions > 1) {
+        wn_reading_say(&run->reading, "answering questions %d to %d of %d", first + 1, first + n,
+                       n_questions);
+    }
+    const wn_status status = answer_group(&group, err);
+    for (int i = 0; i < n; i++) {
+        wn_session_free(group.session[i]);
+    }
     return status;
 }
 
@@ -211,8 +271,17 @@ static wn_status answer_all(struct wn_run *run, struct wn_error *err) {
     /* From here there is something to print when the user has had enough. */
     wn_interrupt_catch();
     wn_status status = wn_reading_feed_document(&run->reading, run->session, err);
-    for (int i = 0; i < run->reading.n_questions && status == WN_OK; i++) {
-        status = wn_interrupt_raised() ? WN_E_ABORTED : answer_question(run, i, err);
+    /* A comparison holds several sessions for each question. */
+    const int most = run->options->compare ? 1 : WN_ANSWERS_AT_ONCE;
+    for (int i = 0; i < run->reading.n_questions && status == WN_OK; i += most) {
+        const int left = run->reading.n_questions - i;
+        if (wn_interrupt_raised()) {
+            status = WN_E_ABORTED;
+        } else if (run->options->compare) {
+            status = compare_question(run, i, err);
+        } else {
+            status = answer_together(run, i, left < most ? left : most, err);
+        }
     }
     run->interrupted = status == WN_E_ABORTED;
     return status;
@@ -262,7 +331,9 @@ int wn_cmd_run(int argc, char **argv) {
         wn_run_options_warn(&options, stderr);
     }
     struct wn_run run = {.options = &options,
-                         .reading = {.options = &options.reading, .policy = options.policy},
+                         .reading = {.options = &options.reading,
+                                     .policy = options.policy,
+                                     .max_error = options.max_error},
                          .full_resident_bytes = -1,
                          .compressed_resident_bytes = -1};
     wn_status status = prepare(&run, &err);

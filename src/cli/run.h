@@ -36,6 +36,7 @@ struct wn_run {
      * scores too. */
     int64_t full_resident_bytes, compressed_resident_bytes;
     int64_t observe_bytes;
+    int n_at_once; /* questions answered together, at most */
     bool interrupted;
 };
 

@@ -7,7 +7,7 @@
 static json_t *settings_json(struct wn_json *json, const struct wn_run *run) {
     const struct wn_run_options *options = run->options;
     json_t *object = json_object();
-    wn_json_put_policy(json, object, &run->reading.policy);
+    wn_json_put_reading_policy(json, object, &run->reading);
     wn_json_put_sampling(json, object, &options->answer);
     wn_json_put_engine(json, object, &run->reading.engine_info);
     return object;
@@ -69,7 +69,9 @@ wn_status wn_run_print_json(const struct wn_run *run, FILE *out, struct wn_error
     wn_json_put(&json, root, "settings", settings_json(&json, run));
     wn_json_put_documents(&json, root, &run->reading.documents);
     wn_json_put(&json, root, "prompt", wn_json_prompt(&json, &run->reading));
+    wn_json_put(&json, root, "fitted", wn_json_fitted(&json, &run->reading));
     wn_json_put(&json, root, "memory", memory_json(&json, run));
+    wn_json_put_integer(&json, root, "answered_at_once", run->n_at_once);
     wn_json_put(&json, root, "answers", questions_json(&json, run));
     wn_json_put(&json, root, "interrupted", json_boolean(run->interrupted));
     return wn_json_print(&json, root, out, err);

@@ -34,6 +34,7 @@ static const struct wn_flag_part parts[] = {
     WN_FLAG_PART(wn_reading_source, struct wn_run_options, reading),
     {task, sizeof task / sizeof task[0], 0},
     WN_FLAG_PART(wn_policy_common, struct wn_run_options, policy_flags),
+    {wn_max_error_flags, WN_MAX_ERROR_N_FLAGS, offsetof(struct wn_run_options, max_error)},
     {wn_answer_flags, N_ANSWER, offsetof(struct wn_run_options, answer)},
     WN_FLAG_PART(wn_reading_machine, struct wn_run_options, reading),
     {output, sizeof output / sizeof output[0], 0},
@@ -74,6 +75,20 @@ wn_status wn_run_options_parse(int argc, char **argv, struct wn_run_options *opt
     options->has_fallback =
         status == WN_OK && wn_policy_flags_fallback(&options->policy_flags, &wn_run_flags,
                                                     &options->given, &options->fallback);
+    if (status == WN_OK) {
+        status = wn_max_error_take(&options->max_error, &wn_run_flags, &options->given,
+                                   &options->policy, err);
+    }
+    if (options->max_error.is_given) {
+        options->fallback.keep = options->policy.keep;
+        options->fallback.budget = options->policy.budget;
+    }
+    if (status == WN_OK && options->max_error.is_given &&
+        (options->reading.documents.n == 0 || options->questions.n == 0)) {
+        return wn_error_set(err, WN_E_ARG,
+                            "--max-error needs a document and a question apart from it (the end of "
+                            "the document measures the error; give both -f and -p)");
+    }
     return status == WN_OK ? wn_reading_options_check(&options->reading, options->questions.text,
                                                       options->questions.n, err)
                            : status;

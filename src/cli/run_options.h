@@ -5,6 +5,7 @@
 
 #include "cli/answer_options.h"
 #include "cli/args.h"
+#include "cli/max_error.h"
 #include "cli/policy_flags.h"
 #include "cli/reading_options.h"
 #include "winnow_core.h"
@@ -13,6 +14,7 @@ struct wn_run_options {
     struct wn_reading_options reading;
     struct wn_flag_texts questions; /* none: the document is the whole prompt */
     struct wn_policy_flags policy_flags;
+    struct wn_max_error max_error;
     struct wn_policy policy; /* complete and checked */
     bool has_fallback;       /* in its place, where the model does not suit it: */
     struct wn_policy fallback;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/format.h"
-#include "cli/policy_text.h"
 #include "cli/run.h"
 
 #include <inttypes.h>
@@ -82,17 +81,15 @@ void wn_run_print_report(const struct wn_run *run, const struct wn_run_totals *t
         print_table(run, totals, out);
     }
     wn_reading_print_texts(&run->reading, out);
-    fputs("policy     ", out);
-    wn_policy_print(&run->reading.policy, out);
-    fputc('\n', out);
+    wn_reading_print_policy(&run->reading, out);
     wn_compression_print(&totals->compression, out);
     print_resident(run, out);
     wn_reading_print_rehearsal(&run->reading, out);
-    struct wn_text32 read, decode, n_read, n_answered;
-    fprintf(out, "speed      prompt %s (%s tokens), answer %s (%s tokens)\n",
+    struct wn_text32 read, n_read;
+    fprintf(out, "speed      prompt %s (%s tokens), ",
             wn_format_rate(run->reading.n_read, run->reading.read_seconds, &read),
-            wn_format_count(run->reading.n_read, &n_read),
-            wn_format_rate(totals->n_decoded, totals->decode_seconds, &decode),
-            wn_format_count(totals->n_answered, &n_answered));
+            wn_format_count(run->reading.n_read, &n_read));
+    wn_answer_print_speed(totals->n_decoded, totals->decode_seconds, totals->n_answered,
+                          run->n_at_once, out);
     wn_reading_print_machine(&run->reading, out);
 }

@@ -421,17 +421,37 @@ static void blend_contributions(const struct plan_job *job) {
     }
 }
 
+/* Budgets that the caller chose. */
+static wn_status take_budgets(struct plan_job *job, const int64_t *n_keep, struct wn_error *err) {
+    const bool keeps_all = wn_score_find(job->policy->score)->keeps_all;
+    wn_status status = WN_OK;
+    for (int h = 0; h < job->n_heads && status == WN_OK; h++) {
+        const int64_t n = job->heads[h].n_entries;
+        if (n_keep[h] < 1) {
+            return wn_error_set(err, WN_E_ARG, "layer %d, head %d: %lld entries cannot be kept",
+                                job->heads[h].layer, job->heads[h].head, (long long)n_keep[h]);
+        }
+        job->budget[h].k = keeps_all || n_keep[h] > n ? n : n_keep[h];
+        status =
+            wn_protect(job->policy, &job->heads[h], job->budget[h].k, &job->budget[h].protect, err);
+    }
+    return status;
+}
+
 /*
  * The mean budgets, so that what can be refused is refused before any work, and room for the scores
  * of heads that may lose entries: those above their budget, or all when heads compete.
  */
-static wn_status prepare(struct plan_job *job, const int64_t *entry_bytes, struct wn_error *err) {
+static wn_status prepare(struct plan_job *job, const struct wn_plan_options *options,
+                         struct wn_error *err) {
     struct wn_policy mean = *job->policy;
     mean.budget = WN_BUDGET_HEAD;
-    wn_status status =
-        wn_budget_heads(&mean, job->heads, NULL, entry_bytes, job->n_heads, job->budget, err);
-    if (status != WN_OK) {
-        return status;
+    const wn_status given = options->n_keep != NULL
+                                ? take_budgets(job, options->n_keep, err)
+                                : wn_budget_heads(&mean, job->heads, NULL, options->entry_bytes,
+                                                  job->n_heads, job->budget, err);
+    if (given != WN_OK) {
+        return given;
     }
     bool *scored = malloc(((size_t)job->n_heads + 1) * sizeof *scored);
     if (scored == NULL) {
@@ -442,13 +462,13 @@ static wn_status prepare(struct plan_job *job, const int64_t *entry_bytes, struc
         scored[h] = job->budget[h].k < job->heads[h].n_entries;
         any_evicts = any_evicts || scored[h];
     }
-    job->divides = any_evicts && job->policy->budget != WN_BUDGET_HEAD;
+    job->divides = any_evicts && options->n_keep == NULL && job->policy->budget != WN_BUDGET_HEAD;
     if (job->divides || wn_score_find(job->policy->score)->joins_layer) {
         for (int h = 0; h < job->n_heads; h++) {
             scored[h] = any_evicts && job->heads[h].n_entries > 0;
         }
     }
-    status = make_arrays(job, scored, job->score, err);
+    wn_status status = make_arrays(job, scored, job->score, err);
     const enum wn_budget budget = job->policy->budget;
     if (status == WN_OK && job->divides && wn_budget_by_contribution(budget)) {
         status = make_contributions(job, scored, &job->contribution, err);
@@ -462,7 +482,7 @@ static wn_status prepare(struct plan_job *job, const int64_t *entry_bytes, struc
 
 static wn_status run(struct plan_job *job, const struct wn_plan_options *options,
                      struct wn_error *err) {
-    wn_status status = prepare(job, options->entry_bytes, err);
+    wn_status status = prepare(job, options, err);
     if (status != WN_OK) {
         return status;
     }

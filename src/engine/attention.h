@@ -4,8 +4,8 @@
  * that any number of threads take in turn, runs the kernels, joins partial softmaxes and feeds
  * the observers.
  *
- * The division depends on shapes alone, and parts are joined in index order, so that results do
- * not depend on the number of threads.
+ * A span's division depends on its own shape alone, and parts are joined in index order, so that
+ * results depend neither on the number of threads nor on the other spans of the step.
  */
 #ifndef WN_ATTENTION_H
 #define WN_ATTENTION_H

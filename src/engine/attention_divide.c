@@ -200,12 +200,15 @@ static double columns_bytes(const struct wn_layer_geometry *geometry, int n_rows
 
 /* Later blocks of a causal prompt see more entries, so they come first and the tail of the step
  * is short. */
-static bool divide_span(struct wn_attention *attention, int layer, int span_idx, bool divide,
+static bool divide_span(struct wn_attention *attention, int layer, int span_idx,
                         struct needed *needed) {
     struct layer_work *work = &attention->work[layer];
     const struct wn_layer_geometry *geometry = &attention->geometry[layer];
     const struct wn_span *span = &attention->spans[span_idx];
     const bool observes = wn_layer_is_full(geometry) && span_observes(span);
+    /* By the span's own blocks, so that it gets what it would get alone. */
+    const bool divide =
+        div_up(span->n_rows, block_tokens(geometry, 0)) * geometry->n_kv_heads < ENOUGH_BLOCKS;
     const int n_sums = n_observed_sums(span, group_size(geometry));
     const int64_t most = observes ? most_observed(attention, layer, span) : 0;
     const bool keeps =
@@ -232,16 +235,11 @@ static bool divide_span(struct wn_attention *attention, int layer, int span_idx,
 
 static bool divide_layer(struct wn_attention *attention, int layer, struct needed *needed) {
     struct layer_work *work = &attention->work[layer];
-    const struct wn_layer_geometry *geometry = &attention->geometry[layer];
-    int64_t n_blocks = 0;
-    for (int s = 0; s < attention->n_spans; s++)
-        n_blocks +=
-            div_up(attention->spans[s].n_rows, block_tokens(geometry, 0)) * geometry->n_kv_heads;
     work->n_items = 0;
     work->n_groups = 0;
     needed->partials = needed->columns = 0;
     for (int s = 0; s < attention->n_spans; s++)
-        if (!divide_span(attention, layer, s, n_blocks < ENOUGH_BLOCKS, needed))
+        if (!divide_span(attention, layer, s, needed))
             return false;
     for (int s = 0; s < attention->n_spans; s++)
         if (!add_observations(attention, layer, s, needed))

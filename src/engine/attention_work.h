@@ -15,7 +15,7 @@ enum {
     /* Entries of one part when a block's entries are divided: long enough to stream, short
      * enough to share. */
     PART_ENTRIES = 8 * WN_PAGE_LEN,
-    /* A step with at least this many blocks needs no division of entries to keep threads busy. */
+    /* A span with at least this many blocks needs no division of entries to keep threads busy. */
     ENOUGH_BLOCKS = 24,
     /* Queries of each query head that are placed behind the text in one item. */
     LOOK_TOKENS = 32,

@@ -16,17 +16,9 @@ static bool changes(const struct wn_head_view *view, const struct wn_selection *
     return false;
 }
 
-/* Room for the sums of the longest head. */
-static float *make_sums(const struct wn_gathered *all) {
-    int64_t most = 1;
-    for (int i = 0; i < all->n_heads; i++)
-        most = all->view[i].n_entries > most ? all->view[i].n_entries : most;
-    return malloc((size_t)most * sizeof(float));
-}
-
-/* sums: where those of a head are moved, if observation goes on; or NULL. */
-static wn_status apply(struct wn_session *session, const struct wn_gathered *all,
-                       const struct wn_plan *plan, float *sums, struct wn_error *err) {
+wn_status wn_plan_apply(const struct wn_gathered *all, const struct wn_plan *plan,
+                        struct wn_store *store, int *n_changed, struct wn_error *err) {
+    *n_changed = 0;
     for (int i = 0; i < all->n_heads; i++) {
         const struct wn_head_view *view = &all->view[i];
         const struct wn_selection *kept = &plan->head[i];
@@ -37,16 +29,11 @@ static wn_status apply(struct wn_session *session, const struct wn_gathered *all
                                              .log_weight = kept->log_weight,
                                              .key = kept->key,
                                              .value = kept->value};
-        const wn_status status = wn_store_retain(session->store, view->layer, view->head, &retained,
-                                                 session->engine->kernels);
-        if (status != WN_OK) {
-            wn_session_lose_observation(session);
+        const wn_status status = wn_store_retain(store, view->layer, view->head, &retained,
+                                                 all->session->engine->kernels);
+        if (status != WN_OK)
             return wn_error_set(err, status, "out of memory while compacting");
-        }
-        if (sums != NULL)
-            wn_session_compact_sums(session, view->layer, view->head, kept->idx, kept->n_kept,
-                                    view->n_entries, sums);
-        session->compressed = true;
+        ++*n_changed;
     }
     return WN_OK;
 }
@@ -65,6 +52,31 @@ struct wn_entry_counts wn_session_count_entries(const struct wn_session *session
         }
     }
     return c;
+}
+
+/* Room for the sums of the longest head. */
+static float *make_sums(const struct wn_gathered *all) {
+    int64_t most = 1;
+    for (int i = 0; i < all->n_heads; i++)
+        most = all->view[i].n_entries > most ? all->view[i].n_entries : most;
+    return malloc((size_t)most * sizeof(float));
+}
+
+static wn_status apply(struct wn_session *session, const struct wn_gathered *all,
+                       const struct wn_plan *plan, bool observes_on, struct wn_error *err) {
+    int n_changed;
+    float *sums = observes_on ? make_sums(all) : NULL;
+    if (observes_on && sums == NULL)
+        return wn_error_set(err, WN_E_MEMORY, "out of memory while compacting");
+    const wn_status status = wn_plan_apply(all, plan, session->store, &n_changed, err);
+    for (int i = 0; sums != NULL && i < all->n_heads; i++)
+        wn_session_compact_sums(session, all->view[i].layer, all->view[i].head, plan->head[i].idx,
+                                plan->head[i].n_kept, all->view[i].n_entries, sums);
+    free(sums);
+    session->compressed = session->compressed || n_changed > 0;
+    if (status != WN_OK)
+        wn_session_lose_observation(session);
+    return status;
 }
 
 static void report_usage(const struct wn_session *session, struct wn_compress_report *report,
@@ -86,17 +98,13 @@ static void report_usage(const struct wn_session *session, struct wn_compress_re
 }
 
 static wn_status compress(struct wn_session *session, const struct wn_policy *policy,
-                          bool observes_on, struct wn_compress_report *report,
-                          struct wn_error *err) {
+                          const int64_t *n_keep, bool observes_on,
+                          struct wn_compress_report *report, struct wn_error *err) {
     struct wn_gathered all;
     struct wn_plan plan = {0};
-    float *sums = NULL;
-    wn_status status = wn_session_plan(session, policy, &all, &plan, err);
-    if (status == WN_OK && observes_on && (sums = make_sums(&all)) == NULL)
-        status = wn_error_set(err, WN_E_MEMORY, "out of memory while compacting");
+    wn_status status = wn_session_plan(session, policy, n_keep, &all, &plan, err);
     if (status == WN_OK)
-        status = apply(session, &all, &plan, sums, err);
-    free(sums);
+        status = apply(session, &all, &plan, observes_on, err);
     if (status == WN_OK) {
         report->n_fallback = plan.n_fallback;
         report->n_capped = plan.n_capped;
@@ -113,14 +121,16 @@ static wn_status compress(struct wn_session *session, const struct wn_policy *po
 wn_status wn_session_compress_onward(struct wn_session *session, const struct wn_policy *policy,
                                      struct wn_error *err) {
     struct wn_compress_report report = {0};
-    const wn_status status = compress(session, policy, session->n_observers > 0, &report, err);
+    const wn_status status =
+        compress(session, policy, NULL, session->n_observers > 0, &report, err);
     if (status == WN_OK)
         wn_pool_trim(session->engine->pool);
     return status;
 }
 
-wn_status wn_session_compress(struct wn_session *session, const struct wn_policy *policy,
-                              struct wn_compress_report *report, struct wn_error *err) {
+wn_status wn_session_compress_to(struct wn_session *session, const struct wn_policy *policy,
+                                 const int64_t *n_keep, struct wn_compress_report *report,
+                                 struct wn_error *err) {
     const double start = wn_clock();
     struct wn_compress_report done = {.n_tokens = session->n_tokens};
     wn_status status = wn_policy_check(policy, err);
@@ -130,7 +140,7 @@ wn_status wn_session_compress(struct wn_session *session, const struct wn_policy
     const struct wn_policy chosen = wn_session_policy(session, policy);
     if (policy->score != WN_SCORE_FULL && session->n_tokens > 0 &&
         wn_engine_compresses(session->engine))
-        status = compress(session, &chosen, session->standing.is_set, &done, err);
+        status = compress(session, &chosen, n_keep, session->standing.is_set, &done, err);
     if (status != WN_OK)
         return status;
     wn_session_drop_observation(session);
@@ -141,4 +151,9 @@ wn_status wn_session_compress(struct wn_session *session, const struct wn_policy
     if (report != NULL)
         *report = done;
     return WN_OK;
+}
+
+wn_status wn_session_compress(struct wn_session *session, const struct wn_policy *policy,
+                              struct wn_compress_report *report, struct wn_error *err) {
+    return wn_session_compress_to(session, policy, NULL, report, err);
 }

@@ -100,12 +100,12 @@ wn_status wn_model_check_positions(const struct wn_model *model, int64_t n, stru
 
 /* ---- steps ---- */
 
-/* One session's part of a step; logits are wanted for the last row, or for every row. */
+/* One session's part of a step; logits are wanted for its last row, for every row, or for none. */
 struct wn_step_part {
     struct wn_session *session;
     const int32_t *tokens;
     int n_tokens;
-    bool all_logits;
+    bool last_logits, all_logits;
     struct wn_observer *rehearsal; /* the tokens repeat the text, observed by this alone; or NULL */
     int n_silent;                  /* the first of them that only ask for it */
 };
@@ -114,7 +114,16 @@ struct wn_step_part {
  * their observation; a rehearsal's own observer is left to its caller.
  * The rows of logits are read with llama_get_logits_ith by batch row. */
 wn_status wn_engine_step(struct wn_engine *engine, const struct wn_step_part *parts, int n_parts,
-                         bool want_last_logits, struct wn_error *err);
+                         struct wn_error *err);
+
+/* ---- feeding ---- */
+
+/* Whether the session can take these tokens, as wn_session_feed says. */
+wn_status wn_session_check_feed(const struct wn_session *session, const int32_t *tokens, int64_t n,
+                                struct wn_error *err);
+/* wn_engine_feed of parts that were checked. */
+wn_status wn_engine_feed_checked(struct wn_engine *engine, struct wn_feed_part *parts, int n_parts,
+                                 const struct wn_feed_options *options, struct wn_error *err);
 
 /* ---- observation ---- */
 
@@ -297,10 +306,20 @@ struct wn_gathered {
  * wn_gathered_free whatever the status. */
 wn_status wn_session_gather(const struct wn_session *session, const struct wn_policy *policy,
                             struct wn_gathered *all, struct wn_error *err);
-/* Gathers and plans. Free `all` with wn_gathered_free whatever the status, the plan when it is WN_OK. */
+/* Gathers and plans, with n_keep as in wn_plan_options. Free `all` with wn_gathered_free whatever the
+ * status, the plan when it is WN_OK. */
 wn_status wn_session_plan(const struct wn_session *session, const struct wn_policy *policy,
-                          struct wn_gathered *all, struct wn_plan *plan, struct wn_error *err);
+                          const int64_t *n_keep, struct wn_gathered *all, struct wn_plan *plan,
+                          struct wn_error *err);
+/* Leaves of a store, which holds the session's entries, what the plan keeps. *n_changed: heads that were
+ * changed, also before a failure. WN_E_MEMORY. */
+wn_status wn_plan_apply(const struct wn_gathered *all, const struct wn_plan *plan,
+                        struct wn_store *store, int *n_changed, struct wn_error *err);
 void wn_gathered_free(struct wn_gathered *all);
+/* wn_session_compress with n_keep as in wn_plan_options. */
+wn_status wn_session_compress_to(struct wn_session *session, const struct wn_policy *policy,
+                                 const int64_t *n_keep, struct wn_compress_report *report,
+                                 struct wn_error *err);
 /* Keys and values of a head as floats, k [n][k_dim], v [n][v_dim]; NULL: not wanted. */
 void wn_session_read_rows(const struct wn_session *session, int layer, int head, float *k,
                           float *v);

@@ -259,7 +259,8 @@ wn_status wn_session_gather(const struct wn_session *session, const struct wn_po
 }
 
 wn_status wn_session_plan(const struct wn_session *session, const struct wn_policy *policy,
-                          struct wn_gathered *all, struct wn_plan *plan, struct wn_error *err) {
+                          const int64_t *n_keep, struct wn_gathered *all, struct wn_plan *plan,
+                          struct wn_error *err) {
     const wn_status status = wn_session_gather(session, policy, all, err);
     if (status != WN_OK)
         return status;
@@ -267,6 +268,7 @@ wn_status wn_session_plan(const struct wn_session *session, const struct wn_poli
         .n_threads = session->engine->n_threads,
         .entry_bytes = all->entry_bytes,
         .reader = &all->reader,
+        .n_keep = n_keep,
     };
     return wn_compress_plan(policy, all->view, all->n_heads, &options, plan, err);
 }

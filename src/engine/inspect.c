@@ -160,7 +160,7 @@ wn_status wn_session_inspect(struct wn_session *session, const struct wn_policy 
     struct wn_gathered all;
     struct wn_plan plan = {0};
     struct wn_inspection result = {.n_tokens = session->n_tokens};
-    status = wn_session_plan(session, policy, &all, &plan, err);
+    status = wn_session_plan(session, policy, NULL, &all, &plan, err);
     result.plan_seconds = wn_clock() - start;
     struct inspect_job job = {
         .session = session,

@@ -112,7 +112,7 @@ static wn_status feed_chunk(const struct rehearsal *rehearsal, const struct wn_t
                                           .n_tokens = n,
                                           .rehearsal = rehearsal->observer,
                                           .n_silent = n_silent};
-        status = wn_engine_step(session->engine, &part, 1, false, err);
+        status = wn_engine_step(session->engine, &part, 1, err);
         done += n;
     }
     free(tokens);

@@ -62,8 +62,17 @@ void wn_session_free(struct wn_session *session) {
 
 /* ---- feeding ---- */
 
-static wn_status check_tokens(const struct wn_engine *engine, const int32_t *tokens, int64_t n,
-                              struct wn_error *err) {
+wn_status wn_session_check_feed(const struct wn_session *session, const int32_t *tokens, int64_t n,
+                                struct wn_error *err) {
+    const struct wn_engine *engine = session->engine;
+    const bool is_endless = session->standing.is_set && engine->key_fault[0] == '\0';
+    if (n < 0)
+        return wn_error_set(err, WN_E_ARG, "a negative number of tokens");
+    if (!is_endless && n > engine->n_ctx - session->n_tokens)
+        return wn_error_set(
+            err, WN_E_CONTEXT,
+            "%lld tokens do not fit: the context holds %lld tokens and %lld are in use",
+            (long long)n, (long long)engine->n_ctx, (long long)session->n_tokens);
     for (int64_t i = 0; i < n; i++)
         if (tokens[i] < 0 || tokens[i] >= engine->model->n_vocab)
             return wn_error_set(err, WN_E_ARG, "token %d is outside the vocabulary of %d",
@@ -71,65 +80,12 @@ static wn_status check_tokens(const struct wn_engine *engine, const int32_t *tok
     return WN_OK;
 }
 
-static wn_status check_feed(const struct wn_session *session, const int32_t *tokens, int64_t n,
-                            struct wn_error *err) {
-    const struct wn_engine *engine = session->engine;
-    if (n < 0)
-        return wn_error_set(err, WN_E_ARG, "a negative number of tokens");
-    if (session->standing.is_set && engine->key_fault[0] == '\0')
-        return check_tokens(engine, tokens, n, err);
-    if (n > engine->n_ctx - session->n_tokens)
-        return wn_error_set(
-            err, WN_E_CONTEXT,
-            "%lld tokens do not fit: the context holds %lld tokens and %lld are in use",
-            (long long)n, (long long)engine->n_ctx, (long long)session->n_tokens);
-    return check_tokens(engine, tokens, n, err);
-}
-
-static void keep_logits(struct wn_session *session, int row) {
-    const float *logits = llama_get_logits_ith(session->engine->context, row);
-    memcpy(session->logits, logits, (size_t)session->engine->model->n_vocab * sizeof(float));
-    session->has_logits = true;
-}
-
 wn_status wn_session_feed(struct wn_session *session, const int32_t *tokens, int64_t n,
                           const struct wn_feed_options *options, struct wn_error *err) {
-    struct wn_engine *engine = session->engine;
-    wn_status status = check_feed(session, tokens, n, err);
-    const bool all = options != NULL && options->logits == WN_LOGITS_ALL;
-    const int64_t most = all && engine->n_batch > WN_MAX_OUTPUTS ? WN_MAX_OUTPUTS : engine->n_batch;
-    /* Steps of one length: queries of a short last one would foresee for all of its entries. */
-    const int64_t n_steps = (n + most - 1) / most,
-                  step = n_steps > 0 ? (n + n_steps - 1) / n_steps : 1;
-    engine->stopped = false;
-    engine->polled = options;
-    engine->polled_total = n;
-    for (int64_t done = 0; status == WN_OK && done < n;) {
-        int64_t room = n - done < step ? n - done : step;
-        status = wn_session_make_room(session, &room, err);
-        if (status != WN_OK)
-            break;
-        const int count = (int)room;
-        const bool last = done + count == n;
-        engine->polled_done = done;
-        const struct wn_step_part part = {
-            .session = session, .tokens = tokens + done, .n_tokens = count, .all_logits = all};
-        status = wn_engine_step(engine, &part, 1, last, err);
-        if (status != WN_OK)
-            break;
-        for (int i = 0; all && options->on_logits != NULL && i < count; i++)
-            options->on_logits(options->user, done + i, llama_get_logits_ith(engine->context, i));
-        session->has_logits = false;
-        if (last)
-            keep_logits(session, count - 1);
-        wn_session_note_peak(session);
-        done += count;
-        if (options != NULL && options->on_progress != NULL &&
-            !options->on_progress(options->user, done, n) && done < n)
-            status = wn_error_set(err, WN_E_ABORTED, "stopped on request");
-    }
-    engine->polled = NULL;
-    return status == WN_OK && n > 1 ? wn_session_settle(session, err) : status;
+    struct wn_feed_part part = {.session = session, .tokens = tokens, .n_tokens = n};
+    const wn_status status = wn_session_check_feed(session, tokens, n, err);
+    return status == WN_OK ? wn_engine_feed_checked(session->engine, &part, 1, options, err)
+                           : status;
 }
 
 const float *wn_session_logits(const struct wn_session *session) {
@@ -157,7 +113,7 @@ void wn_session_usage(const struct wn_session *session, struct wn_session_usage 
     struct wn_store_usage usage;
     wn_store_usage(session->store, &usage);
     *out = (struct wn_session_usage){
-        .n_tokens = session->n_tokens,
+        .n_tokens = wn_session_n_tokens(session),
         .n_entries = usage.n_entries,
         .min_entries = usage.min_entries,
         .max_entries = usage.max_entries,

@@ -64,8 +64,7 @@ static wn_status prepare_sessions(const struct wn_step_part *parts, int n_parts,
     return WN_OK;
 }
 
-static void fill_batch(struct llama_batch *batch, const struct wn_step_part *parts, int n_parts,
-                       bool want_last_logits) {
+static void fill_batch(struct llama_batch *batch, const struct wn_step_part *parts, int n_parts) {
     int row = 0;
     for (int i = 0; i < n_parts; i++) {
         for (int t = 0; t < parts[i].n_tokens; t++, row++) {
@@ -74,7 +73,7 @@ static void fill_batch(struct llama_batch *batch, const struct wn_step_part *par
             batch->pos[row] = (llama_pos)(parts[i].session->n_tokens + t);
             batch->n_seq_id[row] = 1;
             batch->seq_id[row][0] = i;
-            batch->logits[row] = parts[i].all_logits || (last && want_last_logits);
+            batch->logits[row] = parts[i].all_logits || (last && parts[i].last_logits);
         }
     }
     batch->n_tokens = row;
@@ -122,17 +121,20 @@ static wn_status decode(struct wn_engine *engine, struct wn_error *err) {
 }
 
 wn_status wn_engine_step(struct wn_engine *engine, const struct wn_step_part *parts, int n_parts,
-                         bool want_last_logits, struct wn_error *err) {
+                         struct wn_error *err) {
     struct wn_span spans[WN_MAX_SPANS] = {0};
+    int64_t n_rows = 0;
+    for (int i = 0; i < n_parts; i++)
+        n_rows += parts[i].n_tokens;
     wn_status status = prepare_sessions(parts, n_parts, spans);
     if (status != WN_OK)
         return wn_error_set(err, status, "no memory for the keys and values of %lld more tokens",
-                            (long long)parts[0].n_tokens);
+                            (long long)n_rows);
     status = wn_attention_prepare(engine->attention, spans, n_parts);
     if (status != WN_OK)
         return wn_error_set(err, status, "no memory for the attention of %lld more tokens",
-                            (long long)parts[0].n_tokens);
-    fill_batch(&engine->batch, parts, n_parts, want_last_logits);
+                            (long long)n_rows);
+    fill_batch(&engine->batch, parts, n_parts);
     status = decode(engine, err);
     if (status != WN_OK) {
         for (int i = 0; i < n_parts; i++)

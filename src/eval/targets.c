@@ -21,6 +21,8 @@ const struct wn_target_group *wn_target_groups(int *n) {
          false},
         {"memory", "KV bytes and resident memory after compression", wn_target_memory, false},
         {"decode", "decode speed against llama.cpp", wn_target_decode, false},
+        {"batch", "decode speed of eight sessions together against one alone", wn_target_batch,
+         false},
         {"prefill", "prefill speed against llama.cpp", wn_target_prefill, false},
         {"scoring", "cost of observing, scoring and selecting", wn_target_scoring, false},
         {"foresight", "cost of foresight, its fit and rehearsal", wn_target_foresight, false},

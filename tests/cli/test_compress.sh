@@ -104,6 +104,7 @@ read -r _ second third <<<"$headings"
 first=$(sed -n "2,$((second - 2))p" "$work/out")
 [ -n "$first" ] || fail "no answer"
 [ "$(tail -n +$((third + 1)) "$work/out")" = "$first" ] || fail "the same question, another answer"
+says '^speed .*, 3 questions at once\)$'
 run 0 ask "$file" "${river[@]}" -n 8 -q
 [ "$out" = "$first" ] || fail "asked alone it is another answer"
 [ -z "$err" ] || fail "-q is not quiet"
@@ -346,4 +347,12 @@ PYTHON
     [ -z "$out" ] || fail "output of something that was stopped"
     [ "$(ls "$made"; cksum <"$made/all.wkv")" = "$before" ] || fail "the files are not as before"
 fi
+# Budgets from an error: the file remembers what was asked for.
+run 0 compress -t 1 -f "$work/text" -o "$work/fitted.wkv" --max-error 0.3 --json
+json '0 < d["fitted"]["error_largest"] <= 0.3'
+json 'd["compression"]["entries_after"] == sum(d["fitted"]["kept_per_head"]) + 90 * 32'
+run 0 inspect "$work/fitted.wkv"
+shows '^policy +rehearsal, keep max-error 0\.3, select topk, budget fitted'
+run 0 ask "$work/fitted.wkv" -t 1 -p "Who is it about?" -n 4 -q
+[ -n "$out" ] || fail "no answer from budgets that were fitted"
 finish

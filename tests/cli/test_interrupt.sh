@@ -83,6 +83,14 @@ says 'stopped on request'
 says '^entries '
 says '^speed .*answer '
 
+# While several are answered: what there is of each.
+interrupted text run -t 1 -p "Count from one to five hundred." -p "Tell me a long story." -n 1000 \
+    --temp 1 --seed 4
+says 'stopped on request'
+says '^speed .*answer .* tokens, 2 questions at once\)$'
+grep -q '^> Count' "$work/out" || fail "no first answer"
+[ -n "$(sed '1,/^> Tell/d' "$work/out")" ] || fail "nothing of the second answer"
+
 # While reading, with JSON: the object is complete and says so.
 export WINNOW_CPU=reference
 interrupted caught run -t 1 -f "$work/text" -p "What does the tide do?" -p "And when?" \

@@ -156,6 +156,33 @@ json 'd["answers"][1]["text"] == """'"$everything"'"""'
 json 'd["prompt"]["tokens_read"] - d["prompt"]["document_tokens"] ==
       sum(a["question_tokens"] for a in d["answers"])'
 
+# They are answered together, each as it is alone, in their order whatever their lengths.
+questions=("Who keeps the boats?" "What does the red boat carry, and to whom?" "Name a boat.")
+together=()
+expected=
+for question in "${questions[@]}"; do
+    together+=(-p "$question")
+    run 0 run -t 1 -f "$work/text" -p "$question" -n 16 --keep 60% -q
+    expected+="${expected:+$'\n\n'}> $question"$'\n'$out
+done
+run 0 run -t 1 -f "$work/text" "${together[@]}" -n 16 --keep 60%
+[ "$out" = "$expected" ] || fail "together they are answered differently"
+says '^speed .*, answer [0-9.]+ tok/s \([0-9]+ tokens, 3 questions at once\)$'
+# More than are answered at once; the seventeenth begins anew.
+together=()
+for i in {1..17}; do
+    together+=(-p "Say $((i % 2)).")
+done
+run 0 run -t 1 "${together[@]}" -n 3 --keep 100% --json
+says 'answering questions 1 to 16 of 17'
+says 'answering questions 17 to 17 of 17'
+json 'd["answered_at_once"] == 16 and len(d["answers"]) == 17'
+json 'len({a["text"] for a in d["answers"][0::2]}) == len({a["text"] for a in d["answers"][1::2]}) == 1'
+json 'all(a["question"] == f"Say {(i + 1) % 2}." and a["tokens"] > 0 and a["decode_seconds"] >= 0
+      for i, a in enumerate(d["answers"]))'
+run 0 run -t 1 -p "Say 1." -p "Say 0." -n 0 -q
+[ "$out" = $'> Say 1.\n\n\n> Say 0.' ] || fail "answers of no tokens"
+
 # Tiny prompts keep at least one entry per head and answer.
 for keep in 1% 20% 1 50%; do
     run 0 run -t 1 -p a -n 3 --keep "$keep" --json
@@ -174,6 +201,35 @@ json 'd["answers"][0]["stop"] == "end" or (d["answers"][0]["stop"] == "context" 
       d["answers"][0]["tokens"] + d["answers"][0]["compression"]["prompt_tokens"] == 40)'
 refused 2 '--keep 40 leaves 40 of [0-9]+ entries per head \(fewer than --sink 30 and --recent 20' \
     "${ask[@]}" --keep 40 --sink 30 --recent 20
+
+# Budgets from an error: the larger it may be the less is kept, and 0 keeps everything.
+head -c 1500 "$(dirname "$0")/../../benchmarks/texts/narrative.txt" >"$work/story"
+story=(run -t 1 -f "$work/story" -p "Who is it about?" -p "Where?" -n 4 --policy min-h --select topk --json)
+run 0 "${story[@]}" --max-error 0
+json 'd["fitted"]["kept_per_head"] == [d["fitted"]["tokens"]] * 90'
+json 'd["fitted"]["error_largest"] == 0 and d["fitted"]["queries"] == 32'
+json 'd["fitted"]["tokens"] == d["prompt"]["document_tokens"] - 32'
+json 'all(a["compression"]["entries_after"] == a["compression"]["entries_before"] for a in d["answers"])'
+kept=$(python3 -c 'import json, sys; print(sum(json.load(sys.stdin)["fitted"]["kept_per_head"]))' \
+    <"$work/out")
+for error in 0.1 0.4; do
+    run 0 "${story[@]}" --max-error "$error"
+    json 'sum(d["fitted"]["kept_per_head"]) < '"$kept"
+    json '0 < d["fitted"]["error_mean"] <= d["fitted"]["error_largest"] <= '"$error"
+    json 'all(a["compression"]["entries_after"] == sum(d["fitted"]["kept_per_head"]) +
+          90 * (32 + a["question_tokens"]) for a in d["answers"])'
+    json 'd["settings"]["keep"] == "max-error '"$error"'" and d["settings"]["budget"] == "fitted"'
+    kept=$(python3 -c 'import json, sys; print(sum(json.load(sys.stdin)["fitted"]["kept_per_head"]))' \
+        <"$work/out")
+done
+run 0 run -t 1 -f "$work/story" -p "Who?" -n 2 --max-error 0.3 --policy streaming
+says '^policy +streaming, max-error 0\.3, select topk'
+says '^fitted +shares of [0-9.]+ % to [0-9.]+ %, [0-9.]+ % on average; 32 queries held back measured'
+refused 2 '--max-error and --keep exclude each other' "${ask[@]}" --max-error 0.1 --keep 5%
+refused 2 '--max-error needs a document and a question' run -t 1 -p a --max-error 0.1
+printf 'Short.' >"$work/short"
+refused 2 'the document is too short for --max-error \(it has [0-9]+ tokens, and 64 are needed' \
+    run -t 1 -f "$work/short" -p a --max-error 0.1
 
 # Emoji are several tokens each; what streams is whole characters.
 run 0 run -t 1 -p 'Repeat exactly: 🦆🌊⚓ 漢字 ñandú' -n 24 --temp 1.5 \

@@ -147,36 +147,6 @@ static void appending_after_eviction_equals_one_by_one(void **state) {
     wn_session_free(single);
 }
 
-/* One step over sessions of different lengths, one of them compressed: each equals its solo run. */
-static void sessions_in_one_step_equal_their_solo_runs(void **state) {
-    const struct fixture *fixture = *state;
-    const int32_t *next = fixture->text.id + N_PREFIX;
-    const struct wn_policy policy = policy_of(WN_SCORE_MIN_H, 0.2);
-    struct wn_session *a = fixture_session(fixture->engine, fixture, 137, NULL);
-    struct wn_session *b = fixture_session(fixture->engine, fixture, N_PREFIX, &policy);
-    assert_int_equal(wn_session_compress(b, &policy, NULL, NULL), WN_OK);
-    struct wn_session *solo[2] = {fork_of(a), fork_of(b)};
-    fixture_feed(solo[0], next, 3);
-    fixture_feed(solo[1], next + 1, 2);
-    const struct wn_step_part parts[2] = {{.session = a, .tokens = next, .n_tokens = 3},
-                                          {.session = b, .tokens = next + 1, .n_tokens = 2}};
-    assert_int_equal(wn_engine_step(fixture->engine, parts, 2, true, NULL), WN_OK);
-    assert_int_equal(wn_session_n_tokens(a), 140);
-    assert_int_equal(wn_session_n_tokens(b), N_PREFIX + 2);
-    for (int i = 0; i < 2; i++) {
-        const float *logits = llama_get_logits_ith(fixture->engine->context, i == 0 ? 2 : 4);
-        const double kl = wn_kl_divergence(wn_session_logits(solo[i]), logits, fixture->n_vocab);
-        const double swapped =
-            wn_kl_divergence(wn_session_logits(solo[1 - i]), logits, fixture->n_vocab);
-        assert_true(kl < noise_limit);
-        assert_true(swapped > noise_limit);
-    }
-    wn_session_free(solo[0]);
-    wn_session_free(solo[1]);
-    wn_session_free(a);
-    wn_session_free(b);
-}
-
 static void kept_counts_are_reported_as_held(void **state) {
     const struct fixture *fixture = *state;
     const struct wn_policy all = policy_of(WN_SCORE_MIN_H, 0.5);
@@ -376,7 +346,6 @@ int main(void) {
         cmocka_unit_test(tiny_prompts_keep_one_entry_per_head),
         cmocka_unit_test(positions_go_on_after_eviction),
         cmocka_unit_test(appending_after_eviction_equals_one_by_one),
-        cmocka_unit_test(sessions_in_one_step_equal_their_solo_runs),
         cmocka_unit_test(kept_counts_are_reported_as_held),
         cmocka_unit_test(equal_tokens_keep_the_protected_and_the_exact_count),
         cmocka_unit_test(a_stopped_feed_can_go_on),

@@ -46,6 +46,16 @@ static void defaults(void **state) {
     assert_false(options.json || options.help || options.reading.quiet);
 }
 
+static void an_error_takes_the_place_of_an_amount(void **state) {
+    (void)state;
+    assert_int_equal(parse("-m x -f doc -o out.wkv --max-error 0.5"), WN_OK);
+    assert_true(options.max_error.is_given && options.max_error.limit == 0.5);
+    assert_int_equal(options.policy.score, WN_SCORE_REHEARSAL);
+    assert_int_equal(options.policy.budget, WN_BUDGET_HEAD);
+    assert_true(options.policy.keep.share == 1.0);
+    expect_refusal("-m x -f doc -o out.wkv --max-error 0.5 --keep 5%", "exclude each other");
+}
+
 static void flags_reach_their_fields(void **state) {
     (void)state;
     assert_int_equal(parse("-m x -f a -f - --file=b -o out --policy snapkv --keep 25% --pool max "
@@ -140,6 +150,7 @@ int main(void) {
         cmocka_unit_test_setup(defaults, option_clear_environment),
         cmocka_unit_test_setup(flags_reach_their_fields, option_clear_environment),
         cmocka_unit_test_setup(refusals, option_clear_environment),
+        cmocka_unit_test_setup(an_error_takes_the_place_of_an_amount, option_clear_environment),
         cmocka_unit_test_setup(names_are_bounded, option_clear_environment),
         cmocka_unit_test_setup(help_shows_its_own_defaults, option_clear_environment),
         cmocka_unit_test_setup(warnings, option_clear_environment),

@@ -341,6 +341,39 @@ static void byte_budgets_reach_the_heads(void **state) {
     assert_int_equal(wn_compress_plan(&policy, heads, 2, NULL, &plan, NULL), WN_E_ARG);
 }
 
+/* Numbers given for each head take the place of the policy's budget, whatever its division. */
+static void given_numbers_are_kept(void **state) {
+    (void)state;
+    static const int64_t n_keep[3] = {1, 77, 900};
+    struct wn_head_view heads[3];
+    for (int h = 0; h < 3; h++) {
+        heads[h] = one_head(500)->view;
+        heads[h].layer = h;
+    }
+    struct wn_policy policy = policy_of(WN_SCORE_MIN_H, WN_SELECT_TOPK, 0.2);
+    policy.budget = WN_BUDGET_ADAPTIVE_MODEL;
+    const struct wn_plan_options options = {.n_threads = 1, .n_keep = n_keep};
+    struct wn_plan plan, alone;
+    assert_int_equal(wn_compress_plan(&policy, heads, 3, &options, &plan, NULL), WN_OK);
+    assert_int_equal(plan.head[0].n_kept, 1);
+    assert_int_equal(plan.head[1].n_kept, 77);
+    assert_int_equal(plan.head[2].n_kept, 500);
+    policy.budget = WN_BUDGET_HEAD;
+    policy.keep = (struct wn_keep){.kind = WN_KEEP_TOKENS, .tokens = 77};
+    alone = plan_of(&policy, &heads[1], 1);
+    assert_memory_equal(plan.head[1].idx, alone.head[0].idx, 77 * sizeof(int32_t));
+    wn_plan_free(&plan);
+    wn_plan_free(&alone);
+    const int64_t none[3] = {5, 0, 5};
+    const struct wn_plan_options refused = {.n_threads = 1, .n_keep = none};
+    struct wn_error err = {0};
+    assert_int_equal(wn_compress_plan(&policy, heads, 3, &refused, &plan, &err), WN_E_ARG);
+    assert_string_equal(err.message, "layer 1, head 0: 0 entries cannot be kept");
+    policy.sink = 4;
+    const struct wn_plan_options few = {.n_threads = 1, .n_keep = (const int64_t[]){9, 3, 9}};
+    assert_int_equal(wn_compress_plan(&policy, heads, 3, &few, &plan, &err), WN_E_BUDGET);
+}
+
 static void refusals_name_the_numbers_and_leave_the_plan(void **state) {
     (void)state;
     static struct head_data data[2];
@@ -416,6 +449,7 @@ int main(void) {
         cmocka_unit_test(non_finite_scores_are_counted),
         cmocka_unit_test(the_plan_does_not_depend_on_threads),
         cmocka_unit_test(byte_budgets_reach_the_heads),
+        cmocka_unit_test(given_numbers_are_kept),
         cmocka_unit_test(refusals_name_the_numbers_and_leave_the_plan),
         cmocka_unit_test(no_heads_make_an_empty_plan),
     };

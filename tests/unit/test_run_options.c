@@ -102,6 +102,33 @@ static void refusals(void **state) {
     expect_refusal("-m x -p q --keep=", "--keep is refused");
 }
 
+static void an_error_takes_the_place_of_an_amount(void **state) {
+    (void)state;
+    assert_int_equal(parse("-m x -f doc -p q"), WN_OK);
+    assert_false(options.max_error.is_given);
+    assert_int_equal(parse("-m x -f doc -p q --max-error 0.25"), WN_OK);
+    assert_true(options.max_error.is_given);
+    assert_true(options.max_error.limit == 0.25);
+    assert_int_equal(options.policy.budget, WN_BUDGET_HEAD);
+    assert_true(options.policy.keep.kind == WN_KEEP_SHARE && options.policy.keep.share == 1.0);
+    assert_int_equal(options.fallback.budget, WN_BUDGET_HEAD);
+    assert_true(options.fallback.keep.share == 1.0);
+    assert_int_equal(parse("-m x -f doc -p q --max-error 0"), WN_OK);
+    assert_true(options.max_error.is_given);
+    expect_refusal("-m x -f doc -p q --max-error 0.1 --keep 10%",
+                   "--max-error and --keep exclude each other");
+    expect_refusal("-m x -f doc -p q --max-error 0.1 --budget head",
+                   "--max-error and --budget exclude each other");
+    expect_refusal("-m x -f doc --max-error 0.1", "--max-error needs a document and a question");
+    expect_refusal("-m x -p q --max-error 0.1", "--max-error needs a document and a question");
+    static const char *const values[] = {"-0.1", "11", "nan", "inf", "10%", "e"};
+    for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
+        char line[64];
+        snprintf(line, sizeof line, "-m x -f doc -p q --max-error %s", values[i]);
+        expect_refusal(line, "--max-error");
+    }
+}
+
 static void the_environment_helps(void **state) {
     (void)state;
     setenv("WINNOW_MODEL", "from-environment", 1);
@@ -160,6 +187,7 @@ int main(void) {
         cmocka_unit_test_setup(defaults, option_clear_environment),
         cmocka_unit_test_setup(flags_reach_their_fields, option_clear_environment),
         cmocka_unit_test_setup(refusals, option_clear_environment),
+        cmocka_unit_test_setup(an_error_takes_the_place_of_an_amount, option_clear_environment),
         cmocka_unit_test_setup(the_environment_helps, option_clear_environment),
         cmocka_unit_test_setup(help_needs_nothing_else, option_clear_environment),
         cmocka_unit_test_setup(warnings, option_clear_environment),

@@ -1,0 +1,391 @@
+/* SPDX-License-Identifier: MIT */
+/* Budgets from an error: how few entries of each head give the queries that follow what all of them
+ * give. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "core/clock.h"
+#include "core/parallel.h"
+#include "engine/engine.h"
+#include "engine/scratch.h"
+
+enum {
+    /* Numbers of entries that are tried, evenly spaced in their logarithm: 2^6 of them are searched in
+     * 6 plans, and of 4,000 entries two neighbours are 14 % apart. */
+    N_LEVELS = 64,
+    N_PLANS = 6
+};
+
+/* One head's search: n_keep of level `low` was too few, that of `high` enough. */
+struct search {
+    int low, high;
+    double error; /* at the level `high` */
+    double tried; /* at the one being tried */
+};
+
+struct fitting {
+    const struct wn_session *session;
+    struct wn_session *judge; /* the same, with the tokens whose queries judge */
+    const struct wn_policy *policy;
+    const struct wn_feed_options *options; /* or NULL */
+    double max_error;
+    int n_queries;
+    struct search *search; /* [n_heads] */
+    struct wn_fitted_budget *out;
+    wn_status *status; /* [n_heads] */
+    /* What is being tried. */
+    const struct wn_head_view *view; /* [n_heads] */
+    struct wn_store *compressed;
+};
+
+/* ---- levels ---- */
+
+/* Explicit numbers of protected entries cannot be undercut. */
+static int64_t fewest(const struct wn_policy *policy, int64_t n) {
+    const int64_t sink = policy->sink == WN_PROTECT_AUTO ? 0 : policy->sink;
+    const int64_t recent = policy->recent == WN_PROTECT_AUTO ? 0 : policy->recent;
+    const int64_t least = sink + recent > 1 ? sink + recent : 1;
+    return least < n ? least : n;
+}
+
+static int64_t level_entries(const struct wn_policy *policy, int64_t n, int level) {
+    const double least = (double)fewest(policy, n);
+    return level == N_LEVELS - 1
+               ? n
+               : llround(least * pow((double)n / least, (double)level / (N_LEVELS - 1)));
+}
+
+static int middle(const struct search *search) {
+    return search->low + (search->high - search->low + 1) / 2;
+}
+
+/* ---- what a plan does to the judging queries ---- */
+
+/* Arrays of one head's measurement. */
+struct judgement {
+    struct wn_query_scratch rows;
+    float *exact;  /* [rows][v_dim] */
+    float *m, *l;  /* [2][rows]: over what is kept, and over the judges' own entries */
+    float *acc;    /* [2][rows][v_dim] */
+    float *result; /* [v_dim] */
+    void *memory[2];
+};
+
+static bool make_judgement(const struct fitting *fitting, int layer, struct judgement *out) {
+    const struct wn_layer_geometry *geometry = &fitting->session->engine->geometry[layer];
+    const size_t n_rows =
+        (size_t)fitting->n_queries * (size_t)(geometry->n_heads / geometry->n_kv_heads);
+    const size_t row_floats = n_rows * (size_t)geometry->v_dim;
+    const size_t n_bytes =
+        wn_query_scratch_lay_out(fitting->judge, layer, fitting->n_queries, NULL, NULL);
+    float *floats =
+        malloc((3 * row_floats + 4 * n_rows + (size_t)geometry->v_dim) * sizeof *floats);
+    void *scratch = aligned_alloc(64, n_bytes);
+    if (floats == NULL || scratch == NULL) {
+        free(floats);
+        free(scratch);
+        return false;
+    }
+    wn_query_scratch_lay_out(fitting->judge, layer, fitting->n_queries, scratch, &out->rows);
+    out->exact = floats;
+    out->acc = out->exact + row_floats;
+    out->m = out->acc + 2 * row_floats;
+    out->l = out->m + 2 * n_rows;
+    out->result = out->l + 2 * n_rows;
+    out->memory[0] = floats;
+    out->memory[1] = scratch;
+    return true;
+}
+
+/* The judging queries of a head's group, scaled, and how far each sees of n_before entries and those
+ * of the judges. */
+static struct wn_rows pack_rows(const struct fitting *fitting, const struct wn_head_view *view,
+                                const struct judgement *judgement) {
+    const struct wn_layer_geometry *geometry = &fitting->session->engine->geometry[view->layer];
+    const struct wn_query_scratch *s = &judgement->rows;
+    const int n = fitting->n_queries;
+    for (int r = 0; r < view->n_group * n; r++) {
+        float *q = &s->q[r * geometry->k_dim];
+        wn_session_query(fitting->judge, view->layer, view->head * view->n_group + r / n,
+                         fitting->session->n_tokens + r % n, q);
+        for (int i = 0; i < geometry->k_dim; i++)
+            q[i] *= geometry->scale;
+        s->row_end[r] = view->n_entries + r % n + 1;
+    }
+    return (struct wn_rows){.q = s->q,
+                            .row_end = s->row_end,
+                            .n_rows = view->n_group * n,
+                            .n_group = view->n_group,
+                            .softcap = geometry->softcap};
+}
+
+static double norm(const float *x, const float *from, int n) {
+    double sum = 0.0;
+    for (int i = 0; i < n; i++) {
+        const double d = (double)x[i] - (from != NULL ? (double)from[i] : 0.0);
+        sum += d * d;
+    }
+    return sqrt(sum);
+}
+
+/* mean ||o - o'|| / mean ||o|| of the rows, o over all entries. */
+static double compare_rows(const struct fitting *fitting, const struct wn_head_view *view,
+                           const struct judgement *judgement) {
+    const struct wn_kernels *kernels = fitting->session->engine->kernels;
+    const struct wn_query_scratch *s = &judgement->rows;
+    const int v_dim = fitting->session->engine->geometry[view->layer].v_dim;
+    const struct wn_kv all = wn_store_kv(fitting->judge->store, view->layer, view->head);
+    const struct wn_kv kept = wn_store_kv(fitting->compressed, view->layer, view->head);
+    const int64_t n_kept = wn_store_length(fitting->compressed, view->layer, view->head);
+    const int64_t n_all = view->n_entries + fitting->n_queries;
+    struct wn_rows rows = pack_rows(fitting, view, judgement);
+    const size_t n_rows = (size_t)rows.n_rows, row_floats = n_rows * (size_t)v_dim;
+    struct wn_partial whole = {.m = s->m, .l = s->l, .acc = s->acc};
+    struct wn_partial own = {
+        .m = judgement->m + n_rows, .l = judgement->l + n_rows, .acc = judgement->acc + row_floats};
+    struct wn_partial rest = {.m = judgement->m, .l = judgement->l, .acc = judgement->acc};
+    kernels->attend(&all, 0, n_all, &rows, &whole, s->kernel);
+    kernels->attend(&all, view->n_entries, n_all, &rows, &own, s->kernel);
+    rows.row_end = NULL;
+    kernels->attend(&kept, 0, n_kept, &rows, &rest, s->kernel);
+    double error = 0.0, length = 0.0;
+    for (size_t r = 0; r < n_rows; r++) {
+        const size_t at = r * (size_t)v_dim;
+        kernels->merge(1, s->m + r, s->l + r, 0, s->acc + at, 0, v_dim, -INFINITY,
+                       judgement->exact + at, NULL);
+        kernels->merge(2, judgement->m + r, judgement->l + r, n_rows, judgement->acc + at,
+                       row_floats, v_dim, -INFINITY, judgement->result, NULL);
+        error += norm(judgement->result, judgement->exact + at, v_dim);
+        length += norm(judgement->exact + at, NULL, v_dim);
+    }
+    return error > 0.0 ? error / length : error; /* NaN stays */
+}
+
+static void measure_item(void *user, int64_t item, int thread) {
+    (void)thread;
+    const struct fitting *fitting = user;
+    const struct wn_head_view *view = &fitting->view[item];
+    struct search *search = &fitting->search[item];
+    struct judgement judgement;
+    fitting->status[item] = WN_OK;
+    /* What keeps everything differs by the rounding of a division alone. */
+    if (wn_store_length(fitting->compressed, view->layer, view->head) == view->n_entries) {
+        search->tried = 0.0;
+        return;
+    }
+    if (!make_judgement(fitting, view->layer, &judgement)) {
+        fitting->status[item] = WN_E_MEMORY;
+        return;
+    }
+    search->tried = compare_rows(fitting, view, &judgement);
+    free(judgement.memory[0]);
+    free(judgement.memory[1]);
+}
+
+/* Errors of out->n_keep. */
+static wn_status try_budgets(struct fitting *fitting, struct wn_error *err) {
+    const struct wn_session *session = fitting->session;
+    struct wn_gathered all;
+    struct wn_plan plan = {0};
+    int n_changed;
+    wn_status status =
+        wn_session_plan(session, fitting->policy, fitting->out->n_keep, &all, &plan, err);
+    fitting->compressed = NULL;
+    if (status == WN_OK && wn_store_fork(session->store, &fitting->compressed) != WN_OK)
+        status = wn_error_set(err, WN_E_MEMORY, "out of memory for a copy of the cache");
+    if (status == WN_OK)
+        status = wn_plan_apply(&all, &plan, fitting->compressed, &n_changed, err);
+    if (status == WN_OK) {
+        fitting->view = all.view;
+        wn_parallel_for(session->engine->n_threads, all.n_heads, measure_item, fitting);
+    }
+    for (int h = 0; status == WN_OK && h < all.n_heads; h++)
+        if (fitting->status[h] != WN_OK)
+            status = wn_error_set(err, fitting->status[h], "out of memory for measuring errors");
+    if (fitting->compressed != NULL)
+        wn_store_free(fitting->compressed);
+    wn_plan_free(&plan);
+    wn_gathered_free(&all);
+    return status;
+}
+
+/* ---- the search ---- */
+
+static void choose(struct fitting *fitting, bool to_try) {
+    struct wn_fitted_budget *out = fitting->out;
+    for (int h = 0; h < out->n_heads; h++) {
+        const struct search *search = &fitting->search[h];
+        const int level = to_try ? middle(search) : search->high;
+        out->n_keep[h] =
+            out->n_before[h] > 0 ? level_entries(fitting->policy, out->n_before[h], level) : 1;
+    }
+}
+
+/*
+ * All heads at once, since a plan scores all of them. Each only ever moves to numbers that were
+ * measured, so that the last one keeps its promise although errors need not fall with every
+ * entry; and a larger error allowed never ends at more entries.
+ */
+static wn_status search_budgets(struct fitting *fitting, struct wn_error *err) {
+    const struct wn_feed_options *options = fitting->options;
+    wn_status status = WN_OK;
+    for (int i = 0; i < N_PLANS && status == WN_OK; i++) {
+        if (options != NULL && options->on_progress != NULL &&
+            !options->on_progress(options->user, i, N_PLANS))
+            return wn_error_set(err, WN_E_ABORTED, "stopped on request");
+        choose(fitting, true);
+        status = try_budgets(fitting, err);
+        for (int h = 0; h < fitting->out->n_heads && status == WN_OK; h++) {
+            struct search *search = &fitting->search[h];
+            const int level = middle(search);
+            if (search->tried <= fitting->max_error) {
+                search->high = level;
+                search->error = search->tried;
+            } else {
+                search->low = level;
+            }
+        }
+    }
+    choose(fitting, false);
+    return status;
+}
+
+/* A session with the same entries, which keeps the queries of the tokens it is fed. */
+static wn_status feed_judges(struct fitting *fitting, const int32_t *tokens, struct wn_error *err) {
+    const struct wn_session *session = fitting->session;
+    wn_status status = wn_session_create(session->engine, &fitting->judge, err);
+    if (status != WN_OK)
+        return status;
+    struct wn_session *judge = fitting->judge;
+    struct wn_store *store = NULL;
+    if (wn_store_fork(session->store, &store) != WN_OK)
+        return wn_error_set(err, WN_E_MEMORY, "out of memory for a copy of the cache");
+    wn_store_free(judge->store);
+    judge->store = store;
+    judge->n_tokens = session->n_tokens;
+    judge->compressed = session->compressed;
+    status = wn_session_keep_queries(judge, fitting->n_queries,
+                                     session->n_tokens + fitting->n_queries, err);
+    return status == WN_OK ? wn_session_feed(judge, tokens, fitting->n_queries, NULL, err) : status;
+}
+
+static wn_status begin(struct fitting *fitting, struct wn_error *err) {
+    const struct wn_engine *engine = fitting->session->engine;
+    struct wn_fitted_budget *out = fitting->out;
+    for (int layer = 0; layer < engine->n_layers; layer++)
+        out->n_heads += engine->geometry[layer].n_kv_heads;
+    const size_t n = (size_t)out->n_heads;
+    out->n_keep = calloc(n, sizeof *out->n_keep);
+    out->n_before = calloc(n, sizeof *out->n_before);
+    out->error = calloc(n, sizeof *out->error);
+    fitting->search = calloc(n, sizeof *fitting->search);
+    fitting->status = calloc(n, sizeof *fitting->status);
+    if (out->n_keep == NULL || out->n_before == NULL || out->error == NULL ||
+        fitting->search == NULL || fitting->status == NULL)
+        return wn_error_set(err, WN_E_MEMORY, "out of memory for the budgets of %d heads",
+                            out->n_heads);
+    int h = 0;
+    for (int layer = 0; layer < engine->n_layers; layer++)
+        for (int head = 0; head < engine->geometry[layer].n_kv_heads; head++, h++) {
+            out->n_before[h] = wn_store_length(fitting->session->store, layer, head);
+            fitting->search[h] = (struct search){.low = -1, .high = N_LEVELS - 1};
+        }
+    return WN_OK;
+}
+
+static void finish(struct fitting *fitting) {
+    struct wn_fitted_budget *out = fitting->out;
+    for (int h = 0; h < out->n_heads; h++) {
+        out->error[h] = fitting->search[h].error;
+        out->mean_error += out->error[h] / out->n_heads;
+        out->largest_error =
+            out->error[h] > out->largest_error ? out->error[h] : out->largest_error;
+    }
+}
+
+static wn_status check(const struct wn_session *session, double max_error, const int32_t *tokens,
+                       int n_tokens, struct wn_error *err) {
+    if (!(max_error >= 0.0) || isinf(max_error))
+        return wn_error_set(err, WN_E_ARG, "an error of %g is out of range (0 or more)", max_error);
+    if (tokens == NULL || n_tokens < 1 || n_tokens > WN_FIT_BUDGET_TOKENS)
+        return wn_error_set(err, WN_E_ARG, "%d tokens cannot judge a budget (1 to %d can)",
+                            n_tokens, WN_FIT_BUDGET_TOKENS);
+    if (session->n_tokens == 0)
+        return wn_error_set(err, WN_E_STATE, "there is nothing to compress before the first token");
+    return wn_session_check_feed(session, tokens, n_tokens, err);
+}
+
+wn_status wn_session_fit_budget(struct wn_session *session, const struct wn_policy *policy,
+                                double max_error, const int32_t *tokens, int n_tokens,
+                                const struct wn_feed_options *options, struct wn_fitted_budget *out,
+                                struct wn_error *err) {
+    const double start = wn_clock();
+    struct wn_fitted_budget result = {.n_tokens = session->n_tokens, .n_queries = n_tokens};
+    struct fitting fitting = {.session = session,
+                              .policy = policy,
+                              .options = options,
+                              .max_error = max_error,
+                              .n_queries = n_tokens,
+                              .out = &result};
+    wn_status status = wn_policy_check(policy, err);
+    if (status == WN_OK)
+        status = check(session, max_error, tokens, n_tokens, err);
+    if (status != WN_OK)
+        return status;
+    status = begin(&fitting, err);
+    if (status == WN_OK)
+        status = feed_judges(&fitting, tokens, err);
+    if (status == WN_OK)
+        status = search_budgets(&fitting, err);
+    if (status == WN_OK)
+        finish(&fitting);
+    wn_session_free(fitting.judge);
+    free(fitting.search);
+    free(fitting.status);
+    if (status != WN_OK) {
+        wn_fitted_budget_free(&result);
+        return status;
+    }
+    result.seconds = wn_clock() - start;
+    *out = result;
+    return WN_OK;
+}
+
+void wn_fitted_budget_free(struct wn_fitted_budget *budget) {
+    if (budget == NULL)
+        return;
+    free(budget->n_keep);
+    free(budget->n_before);
+    free(budget->error);
+    *budget = (struct wn_fitted_budget){0};
+}
+
+/* ---- compressing by it ---- */
+
+wn_status wn_session_compress_fitted(struct wn_session *session, const struct wn_policy *policy,
+                                     const struct wn_fitted_budget *budget,
+                                     struct wn_compress_report *report, struct wn_error *err) {
+    const struct wn_engine *engine = session->engine;
+    const int64_t n_new = session->n_tokens - budget->n_tokens;
+    int n_heads = 0;
+    for (int layer = 0; layer < engine->n_layers; layer++)
+        n_heads += engine->geometry[layer].n_kv_heads;
+    int64_t *n_keep = calloc((size_t)n_heads, sizeof *n_keep);
+    if (n_keep == NULL)
+        return wn_error_set(err, WN_E_MEMORY, "out of memory for the budgets of %d heads", n_heads);
+    bool fits = n_heads == budget->n_heads && n_new >= 0;
+    for (int layer = 0, h = 0; fits && layer < engine->n_layers; layer++)
+        for (int head = 0; head < engine->geometry[layer].n_kv_heads; head++, h++) {
+            fits =
+                fits && wn_store_length(session->store, layer, head) == budget->n_before[h] + n_new;
+            n_keep[h] = budget->n_keep[h] + n_new;
+        }
+    const wn_status status =
+        fits ? wn_session_compress_to(session, policy, n_keep, report, err)
+             : wn_error_set(err, WN_E_STATE,
+                            "the budgets were fitted for a session that held %lld tokens, and this "
+                            "one did not grow out of it",
+                            (long long)budget->n_tokens);
+    free(n_keep);
+    return status;
+}
