@@ -152,6 +152,14 @@ static wn_status plan_lengths(struct wn_ask *ask, struct wn_error *err) {
     return status;
 }
 
+static wn_status plan_budget(struct wn_ask *ask, struct wn_error *err) {
+    const struct wn_ask_options *options = ask->options;
+    const int64_t limit = wn_reading_context(&ask->reading);
+    const int64_t n_decode = wn_standing_tokens(options->standing.decode, limit);
+    wn_standing_for_decode(&options->standing, &options->policy, n_decode, &ask->decode);
+    return wn_standing_check_context("decode-budget", n_decode, limit, err);
+}
+
 static int64_t n_needed(const struct wn_ask *ask) {
     int64_t n_most = ask->info.n_tokens + 1;
     if (ask->options->interactive || ask->options->reading.n_ctx != WN_N_CTX_AUTO) {
@@ -193,6 +201,9 @@ static wn_status prepare(struct wn_ask *ask, struct wn_error *err) {
     if (status == WN_OK) {
         status = plan_lengths(ask, err);
     }
+    if (status == WN_OK) {
+        status = plan_budget(ask, err);
+    }
     if (status != WN_OK) {
         return status;
     }
@@ -223,23 +234,40 @@ static wn_status check_unchanged(const struct wn_ask *ask, struct wn_error *err)
                         ask->options->cache_path);
 }
 
+static wn_status begin_budget(struct wn_ask *ask, struct wn_session *session,
+                              struct wn_error *err) {
+    struct wn_policy fallback;
+    wn_policy_default(&fallback, WN_SCORE_MIN_H);
+    return wn_standing_begin(&ask->decode, &fallback, session, err);
+}
+
 wn_status wn_ask_answer(struct wn_ask *ask, int idx, FILE *stream, struct wn_error *err) {
     struct wn_answer *answer = &ask->answer[idx];
     struct wn_reading *reading = &ask->reading;
     const struct wn_answer_options *options = &ask->options->answer;
     const int64_t n_prompt = wn_reading_n_prompt(reading, idx);
-    const struct wn_answer_limit limit = wn_answer_limit(options, ask->n_ctx - n_prompt);
+    const bool is_endless =
+        ask->decode.budget.tokens > 0 && options->n_predict != WN_ANSWER_UNTIL_END;
+    const struct wn_answer_limit limit = is_endless
+                                             ? (struct wn_answer_limit){options->n_predict, false}
+                                             : wn_answer_limit(options, ask->n_ctx - n_prompt);
     struct wn_session *session = NULL;
     wn_status status = check_unchanged(ask, err);
     if (status == WN_OK) {
         status = wn_session_fork(ask->session, &session, err);
     }
     if (status == WN_OK) {
-        wn_reading_note_cut(reading, options, n_prompt, ask->n_ctx);
+        if (!is_endless) {
+            wn_reading_note_cut(reading, options, n_prompt, ask->n_ctx);
+        }
         status = wn_reading_feed_question(reading, session, idx, err);
     }
     if (status == WN_OK) {
+        status = begin_budget(ask, session, err);
+    }
+    if (status == WN_OK) {
         status = wn_answer_generate(reading->model, session, options, &limit, answer, stream, err);
+        wn_standing_add(&ask->decode, session);
         ask->resident_bytes = wn_resident_bytes();
     }
     wn_session_free(session);

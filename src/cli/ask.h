@@ -6,6 +6,7 @@
 #include "cli/answer.h"
 #include "cli/ask_options.h"
 #include "cli/reading.h"
+#include "cli/standing.h"
 #include "winnow.h"
 
 #include <jansson.h>
@@ -22,6 +23,8 @@ struct wn_ask {
     double load_seconds;
     int64_t n_ctx;            /* most tokens of the text, questions and answers included */
     struct wn_answer *answer; /* [reading.n_questions], once the texts are read */
+
+    struct wn_standing decode; /* while it answers, all answers together */
 
     int n_asked; /* questions, and tokens of them and of the answers */
     int64_t n_answered, n_decoded;

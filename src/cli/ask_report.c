@@ -32,6 +32,7 @@ void wn_ask_print_report(const struct wn_ask *ask, FILE *out) {
     } else {
         wn_reading_print_texts(reading, out);
     }
+    wn_standing_print(&ask->decode, "while answering ", out);
     if (ask->resident_bytes >= 0) {
         fprintf(out, "resident   %s; the model file is %s of it\n",
                 wn_format_bytes(ask->resident_bytes, &resident),
@@ -100,6 +101,7 @@ wn_status wn_ask_print_json(const struct wn_ask *ask, FILE *out, struct wn_error
     wn_json_put(&json, root, "settings", settings_json(&json, ask));
     wn_json_put(&json, root, "cache", cache_json(&json, ask));
     wn_json_put(&json, root, "prompt", prompt_json(&json, &ask->reading));
+    wn_json_put(&json, root, "decode_budget", wn_json_standing(&json, &ask->decode));
     wn_json_put(&json, root, "memory", memory);
     wn_json_put(&json, root, "answers", answers_json(&json, ask));
     wn_json_put(&json, root, "interrupted", json_boolean(ask->interrupted));

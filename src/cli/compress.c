@@ -9,6 +9,7 @@
 #include "cli/memory.h"
 #include "cli/policy_text.h"
 #include "cli/reading.h"
+#include "cli/standing.h"
 #include "core/clock.h"
 #include "eval/output_path.h"
 
@@ -22,6 +23,7 @@ struct compress {
     const struct wn_compress_options *options;
     struct wn_reading reading;
     struct wn_session *session;
+    struct wn_standing prefill; /* while the document is read */
     struct wn_compress_report report;
     int64_t full_resident_bytes, compressed_resident_bytes;
     int64_t file_bytes;
@@ -74,9 +76,20 @@ static wn_status prepare(struct compress *compress, struct wn_error *err) {
     if (status == WN_OK) {
         status = wn_reading_check_budget(reading, err);
     }
+    const int64_t n_prefill = wn_standing_tokens(options->standing.prefill, limit);
+    if (status == WN_OK) {
+        status = wn_standing_check_context("prefill-budget", n_prefill, limit, err);
+    }
     const struct wn_policy *fallback = options->has_fallback ? &options->fallback : NULL;
-    return status == WN_OK ? wn_reading_begin(reading, fallback, n_ctx, &compress->session, err)
-                           : status;
+    if (status == WN_OK) {
+        status = wn_reading_begin(reading, fallback, n_ctx, &compress->session, err);
+    }
+    if (status != WN_OK) {
+        return status;
+    }
+    wn_standing_for_prefill(&reading->policy, n_prefill, reading->engine_info.n_batch,
+                            &compress->prefill);
+    return wn_standing_begin(&compress->prefill, NULL, compress->session, err);
 }
 
 /* ---- the work ---- */
@@ -107,7 +120,9 @@ static wn_status work(struct compress *compress, struct wn_error *err) {
     wn_status status = wn_reading_feed_document(reading, compress->session, err);
     if (status == WN_OK) {
         compress->full_resident_bytes = wn_resident_bytes();
-        status = wn_session_compress(compress->session, &reading->policy, &compress->report, err);
+        status = wn_standing_compress(&compress->prefill, compress->options->keeps_what_is_left,
+                                      &reading->policy, &reading->engine_info, compress->session,
+                                      &compress->report, err);
         compress->compressed_resident_bytes = wn_resident_bytes();
     }
     /* A signal until here leaves no file; from here on the file is completed. */
@@ -130,6 +145,7 @@ static void print_text(const struct compress *compress, const struct wn_compress
     wn_policy_print(&reading->policy, out);
     fputc('\n', out);
     wn_compression_print(compression, out);
+    wn_standing_print(&compress->prefill, "while reading ", out);
     fprintf(out, "resident   %s before, %s after; the model file is %s of both\n",
             wn_format_bytes(compress->full_resident_bytes, &before),
             wn_format_bytes(compress->compressed_resident_bytes, &after),
@@ -162,6 +178,7 @@ static wn_status print_json(const struct compress *compress, struct wn_error *er
     wn_json_put(&json, root, "settings", settings);
     wn_json_put_documents(&json, root, &reading->documents);
     wn_json_put(&json, root, "prompt", wn_json_prompt(&json, reading));
+    wn_json_put(&json, root, "prefill_budget", wn_json_standing(&json, &compress->prefill));
     wn_json_put(&json, root, "memory", memory);
     wn_json_put(&json, root, "compression", wn_json_compression(&json, &compress->report));
     wn_json_put(&json, root, "file", file);

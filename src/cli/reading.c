@@ -264,17 +264,8 @@ wn_status wn_reading_make_room(const struct wn_reading *reading, int64_t limit, 
 
 static wn_status check_prompt(const struct wn_policy *policy, int64_t n_prompt,
                               struct wn_error *err) {
-    const struct wn_head_view head = {.n_entries = n_prompt, .n_tokens = n_prompt, .n_group = 1};
-    /* Protected entries follow from the mean budget, which `head` gives to every head. */
-    struct wn_policy mean = *policy;
-    mean.budget = WN_BUDGET_HEAD;
-    mean.sink = mean.recent = WN_PROTECT_AUTO;
-    struct wn_head_budget budget;
-    wn_status status = wn_budget_heads(&mean, &head, NULL, NULL, 1, &budget, err);
-    struct wn_protected protect;
-    if (status == WN_OK) {
-        status = wn_protect(policy, &head, budget.k, &protect, err);
-    }
+    int64_t k = 0;
+    const wn_status status = wn_policy_room(policy, n_prompt, &k, err);
     if (status != WN_E_BUDGET) {
         return status;
     }
@@ -285,7 +276,7 @@ static wn_status check_prompt(const struct wn_policy *policy, int64_t n_prompt,
     return wn_error_set(err, status,
                         "--keep %s leaves %lld of %lld entries per head (fewer than --sink %s and "
                         "--recent %s protect; raise --keep or lower the others)",
-                        keep, (long long)budget.k, (long long)n_prompt, sink, recent);
+                        keep, (long long)k, (long long)n_prompt, sink, recent);
 }
 
 wn_status wn_reading_check_budget(const struct wn_reading *reading, struct wn_error *err) {

@@ -34,6 +34,8 @@ static const struct wn_flag_part parts[] = {
     WN_FLAG_PART(wn_reading_source, struct wn_run_options, reading),
     {task, sizeof task / sizeof task[0], 0},
     WN_FLAG_PART(wn_policy_common, struct wn_run_options, policy_flags),
+    WN_STANDING_PREFILL(struct wn_run_options, standing),
+    WN_STANDING_DECODE(struct wn_run_options, standing),
     {wn_answer_flags, N_ANSWER, offsetof(struct wn_run_options, answer)},
     WN_FLAG_PART(wn_reading_machine, struct wn_run_options, reading),
     {output, sizeof output / sizeof output[0], 0},
@@ -61,6 +63,28 @@ const struct wn_flag_table wn_run_flags = {
     .n_parts = sizeof parts / sizeof parts[0],
 };
 
+static wn_status check_standing(struct wn_run_options *options, struct wn_error *err) {
+    const bool reads_so = options->standing.prefill != WN_STANDING_NONE;
+    wn_status status =
+        wn_standing_check(&options->policy, "prefill-budget", options->standing.prefill, err);
+    if (status == WN_OK) {
+        status =
+            wn_standing_check(&options->policy, "decode-budget", options->standing.decode, err);
+    }
+    if (status == WN_OK && reads_so && options->compare) {
+        return wn_error_set(err, WN_E_ARG,
+                            "--compare and --prefill-budget exclude each other (there is no full "
+                            "cache to compare with; leave one out)");
+    }
+    options->keeps_what_is_left =
+        reads_so && !wn_args_was_given(&wn_run_flags, &options->given, "keep");
+    if (options->keeps_what_is_left) {
+        options->policy.keep = options->fallback.keep =
+            (struct wn_keep){.kind = WN_KEEP_SHARE, .share = 1};
+    }
+    return status;
+}
+
 wn_status wn_run_options_parse(int argc, char **argv, struct wn_run_options *options,
                                struct wn_error *err) {
     *options = (struct wn_run_options){0};
@@ -74,6 +98,9 @@ wn_status wn_run_options_parse(int argc, char **argv, struct wn_run_options *opt
     options->has_fallback =
         status == WN_OK && wn_policy_flags_fallback(&options->policy_flags, &wn_run_flags,
                                                     &options->given, &options->fallback);
+    if (status == WN_OK) {
+        status = check_standing(options, err);
+    }
     return status == WN_OK ? wn_reading_options_check(&options->reading, options->questions.text,
                                                       options->questions.n, err)
                            : status;

@@ -72,6 +72,15 @@ refused 2 "--window '0' is refused \(out of range; give all or 1 to" run "${ques
 refused 2 '--window: snapkv ' run "${question[@]}" --policy snapkv --window all
 refused 2 '--group: the weights sum to 0.9' run "${question[@]}" --group 0.5,0.4
 refused 2 "--group is refused \('0.5,x' is neither" run "${question[@]}" --group 0.5,x
+for budget in 0 -5 x 1.5 20% ''; do
+    refused 2 '--decode-budget is refused \(.*; give entries per head, auto or none\)' \
+        run "${question[@]}" --decode-budget "$budget"
+    refused 2 '--prefill-budget is refused' compress -m "$missing" --prefill-budget "$budget"
+done
+refused 2 '--prefill-budget 8 leaves too few entries per head .*--recent 32' \
+    run "${question[@]}" --prefill-budget 8 --recent 32
+refused 2 '--compare and --prefill-budget exclude' \
+    run "${question[@]}" --prefill-budget 100 --compare
 refused 2 "--merge '1.5' is refused .*-1 to 1" run "${question[@]}" --merge 1.5
 refused 2 'unknown fit .values. \(choose from none, b, v, bv\)' run "${question[@]}" --fit values
 refused 2 "--ridge '0' is refused .*above 0, up to 1000" run "${question[@]}" --ridge 0
