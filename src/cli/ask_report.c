@@ -11,11 +11,11 @@
 static void print_loaded(const struct wn_ask *ask, FILE *out) {
     struct wn_cache_summary sum;
     struct wn_text32 mean, count, bytes;
-    wn_cache_summarize(&ask->info, &sum);
+    wn_cache_summarize(&ask->cache.info, &sum);
     fprintf(out,
             "loaded     %s entries per head of %s tokens in %.1f ms: %.1f %%, KV cache %s; %s\n",
             wn_format_count((int64_t)llround(sum.mean_kept), &mean),
-            wn_format_count(ask->info.n_tokens, &count), 1e3 * ask->load_seconds,
+            wn_format_count(ask->cache.info.n_tokens, &count), 1e3 * ask->cache.load_seconds,
             100 * sum.kept_share, wn_format_bytes(sum.kv_bytes, &bytes), ask->options->cache_path);
 }
 
@@ -59,15 +59,15 @@ static json_t *settings_json(struct wn_json *json, const struct wn_ask *ask) {
 static json_t *cache_json(struct wn_json *json, const struct wn_ask *ask) {
     struct wn_cache_summary sum;
     json_t *object = json_object();
-    wn_cache_summarize(&ask->info, &sum);
+    wn_cache_summarize(&ask->cache.info, &sum);
     wn_json_put_string(json, object, "path", ask->options->cache_path);
-    wn_json_put_integer(json, object, "bytes", ask->info.file_bytes);
-    wn_json_put_integer(json, object, "document_tokens", ask->info.n_tokens);
+    wn_json_put_integer(json, object, "bytes", ask->cache.info.file_bytes);
+    wn_json_put_integer(json, object, "document_tokens", ask->cache.info.n_tokens);
     wn_json_put_integer(json, object, "entries_before", sum.n_before);
     wn_json_put_integer(json, object, "entries_after", sum.n_entries);
     wn_json_put_number(json, object, "kept_share", sum.kept_share);
     wn_json_put_integer(json, object, "kv_bytes", sum.kv_bytes);
-    wn_json_put_number(json, object, "load_seconds", ask->load_seconds);
+    wn_json_put_number(json, object, "load_seconds", ask->cache.load_seconds);
     return object;
 }
 

@@ -115,9 +115,10 @@ int64_t wn_reading_n_question(const struct wn_reading *reading, int i) {
 static wn_status tokenize_document(struct wn_reading *reading, struct wn_error *err) {
     const bool is_apart = reading->has_questions || reading->n_questions == 0;
     const struct wn_text_file *text = &reading->documents.text;
-    wn_status status =
-        wn_model_chat_document(reading->model, is_apart ? text->bytes : NULL,
-                               is_apart ? text->n_bytes : 0, &reading->document_tokens, err);
+    const char *system = reading->system;
+    wn_status status = wn_model_chat_begin(
+        reading->model, system, system != NULL ? strlen(system) : 0, is_apart ? text->bytes : NULL,
+        is_apart ? text->n_bytes : 0, &reading->document_tokens, err);
     reading->n_prompt_max = reading->document_tokens.n;
     return status;
 }
@@ -401,8 +402,8 @@ static bool on_read(void *user, int64_t n_done, int64_t n_total) {
     return !wn_interrupt_raised();
 }
 
-static wn_status feed(struct wn_reading *reading, struct wn_session *session,
-                      const struct wn_tokens *tokens, int64_t n_prompt, struct wn_error *err) {
+wn_status wn_reading_feed(struct wn_reading *reading, struct wn_session *session,
+                          const struct wn_tokens *tokens, int64_t n_prompt, struct wn_error *err) {
     if (tokens->n == 0) {
         return WN_OK;
     }
@@ -445,7 +446,7 @@ wn_status wn_reading_feed_document(struct wn_reading *reading, struct wn_session
                                    struct wn_error *err) {
     const struct wn_tokens *tokens = &reading->document_tokens;
     const int64_t n_prompt = reading->n_questions > 0 ? wn_reading_n_prompt(reading, 0) : tokens->n;
-    wn_status status = feed(reading, session, tokens, n_prompt, err);
+    wn_status status = wn_reading_feed(reading, session, tokens, n_prompt, err);
     bool rehearses = wn_policy_rehearses(&reading->policy) && rehearses_document(reading);
     return status == WN_OK && rehearses ? rehearse(reading, session, tokens, err) : status;
 }
@@ -453,7 +454,8 @@ wn_status wn_reading_feed_document(struct wn_reading *reading, struct wn_session
 wn_status wn_reading_feed_question(struct wn_reading *reading, struct wn_session *session, int i,
                                    struct wn_error *err) {
     const struct wn_tokens *tokens = &reading->question[i].tokens;
-    wn_status status = feed(reading, session, tokens, wn_reading_n_prompt(reading, i), err);
+    wn_status status =
+        wn_reading_feed(reading, session, tokens, wn_reading_n_prompt(reading, i), err);
     bool rehearses = wn_policy_rehearses(&reading->policy) && !rehearses_document(reading);
     return status == WN_OK && rehearses ? rehearse(reading, session, tokens, err) : status;
 }

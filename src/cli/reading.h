@@ -19,12 +19,13 @@ struct wn_question {
     struct wn_tokens tokens;
 };
 
-/* Zero-initialise but for `options` and `policy`; free with wn_reading_free. The
+/* Zero-initialise but for `options`, `policy` and `system`; free with wn_reading_free. The
  * functions stand in the order in which they are called. */
 struct wn_reading {
     const struct wn_reading_options *options;
     struct wn_policy policy; /* the one asked for, and after wn_reading_begin the one in effect */
 
+    const char *system; /* prompt in front of the document; NULL: none */
     struct wn_documents documents;
     bool has_questions; /* false: the document is the whole prompt, and stands as question[0] */
     int n_questions;    /* 0: they come later, and the prompt is the document alone */
@@ -108,6 +109,10 @@ wn_status wn_reading_feed_document(struct wn_reading *reading, struct wn_session
                                    struct wn_error *err);
 wn_status wn_reading_feed_question(struct wn_reading *reading, struct wn_session *session, int i,
                                    struct wn_error *err);
+
+/* Feeds other tokens, as part of a prompt of n_prompt tokens. */
+wn_status wn_reading_feed(struct wn_reading *reading, struct wn_session *session,
+                          const struct wn_tokens *tokens, int64_t n_prompt, struct wn_error *err);
 
 /* Tells what a compression came to that was probably not meant. */
 void wn_reading_note(const struct wn_reading *reading, bool is_flat_pyramid, bool is_all_protected);
