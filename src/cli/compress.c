@@ -11,7 +11,6 @@
 #include "cli/reading.h"
 #include "cli/standing.h"
 #include "core/clock.h"
-#include "eval/output_path.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -32,37 +31,11 @@ struct compress {
 
 /* ---- before ---- */
 
-static bool is_same_file(const char *path, const struct stat *other) {
-    struct stat info;
-    return strcmp(path, "-") != 0 && stat(path, &info) == 0 && info.st_dev == other->st_dev &&
-           info.st_ino == other->st_ino;
-}
-
-/* What is read must not be replaced by what is written. */
-static wn_status check_output(const struct wn_compress_options *options, struct wn_error *err) {
-    const char *path = options->output_path;
-    const struct wn_flag_texts *documents = &options->reading.documents;
-    struct stat info;
-    wn_status status = wn_output_check(path, err);
-    if (status != WN_OK || stat(path, &info) != 0) {
-        return status;
-    }
-    bool is_taken = is_same_file(options->reading.model_path, &info);
-    for (int i = 0; i < documents->n && !is_taken; i++) {
-        is_taken = is_same_file(documents->text[i], &info);
-    }
-    return is_taken ? wn_error_set(err, WN_E_ARG,
-                                   "cannot write %.300s (it is the model or a document, which "
-                                   "would be replaced; give -o another name)",
-                                   path)
-                    : WN_OK;
-}
-
 static wn_status prepare(struct compress *compress, struct wn_error *err) {
     const struct wn_compress_options *options = compress->options;
     struct wn_reading *reading = &compress->reading;
     int64_t limit = 0, n_ctx = 0;
-    wn_status status = check_output(options, err);
+    wn_status status = wn_reading_check_output(&options->reading, options->output_path, err);
     if (status == WN_OK) {
         status = wn_reading_open_document(reading, err);
     }

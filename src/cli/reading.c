@@ -6,10 +6,12 @@
 #include "cli/policy_text.h"
 #include "core/clock.h"
 #include "eval/calibration.h"
+#include "eval/output_path.h"
 
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 void wn_reading_say(const struct wn_reading *reading, const char *format, ...) {
     if (reading->options->quiet) {
@@ -183,6 +185,33 @@ wn_status wn_reading_replace_question(struct wn_reading *reading, int i, const c
     return tokenize_question(reading, i, err);
 }
 
+/* ---- what is written ---- */
+
+static bool is_same_file(const char *path, const struct stat *other) {
+    struct stat info;
+    return strcmp(path, "-") != 0 && stat(path, &info) == 0 && info.st_dev == other->st_dev &&
+           info.st_ino == other->st_ino;
+}
+
+wn_status wn_reading_check_output(const struct wn_reading_options *options, const char *path,
+                                  struct wn_error *err) {
+    const struct wn_flag_texts *documents = &options->documents;
+    struct stat info;
+    wn_status status = wn_output_check(path, err);
+    if (status != WN_OK || stat(path, &info) != 0) {
+        return status;
+    }
+    bool is_taken = is_same_file(options->model_path, &info);
+    for (int i = 0; i < documents->n && !is_taken; i++) {
+        is_taken = is_same_file(documents->text[i], &info);
+    }
+    return is_taken ? wn_error_set(err, WN_E_ARG,
+                                   "cannot write %.300s (it is the model or a document, which "
+                                   "would be replaced; give another name)",
+                                   path)
+                    : WN_OK;
+}
+
 /* ---- lengths and budgets, before anything long begins ---- */
 
 static wn_status refuse_length(const struct wn_reading *reading, int64_t n_ctx,
@@ -351,9 +380,8 @@ wn_status wn_reading_make_engine(struct wn_reading *reading, int64_t n_ctx, stru
     return reading->policy.budget == WN_BUDGET_STATIC ? calibrate(reading, err) : WN_OK;
 }
 
-/* Announces the policy, or the fallback where the model does not suit it. */
-static wn_status observe(struct wn_reading *reading, const struct wn_policy *fallback,
-                         struct wn_session *session, struct wn_error *err) {
+wn_status wn_reading_observe(struct wn_reading *reading, const struct wn_policy *fallback,
+                             struct wn_session *session, struct wn_error *err) {
     struct wn_error why = {0};
     wn_status status = wn_session_observe(session, &reading->policy, reading->n_prompt_max, &why);
     if (status == WN_E_MODEL && fallback != NULL) {
@@ -389,7 +417,7 @@ wn_status wn_reading_begin(struct wn_reading *reading, const struct wn_policy *f
             (long long)token_bytes);
     }
     status = wn_session_create(reading->engine, session, err);
-    return status == WN_OK ? observe(reading, fallback, *session, err) : status;
+    return status == WN_OK ? wn_reading_observe(reading, fallback, *session, err) : status;
 }
 
 /* ---- reading ---- */

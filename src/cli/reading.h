@@ -94,12 +94,21 @@ wn_status wn_reading_make_room(const struct wn_reading *reading, int64_t limit, 
  * bytes depends on the store, and is left to the compression. WN_E_BUDGET. */
 wn_status wn_reading_check_budget(const struct wn_reading *reading, struct wn_error *err);
 
+/* Refuses to write to a path that cannot be written, or that is the model or a document: what is read
+ * must not be replaced. WN_E_ARG, WN_E_IO. */
+wn_status wn_reading_check_output(const struct wn_reading_options *options, const char *path,
+                                  struct wn_error *err);
+
 /* Makes the engine, for texts of n_ctx tokens. */
 wn_status wn_reading_make_engine(struct wn_reading *reading, int64_t n_ctx, struct wn_error *err);
 /* Makes it, and a session that observes for the policy; or for
  * `fallback`, if not NULL, with a note, when the model does not suit the policy. WN_E_MODEL. */
 wn_status wn_reading_begin(struct wn_reading *reading, const struct wn_policy *fallback,
                            int64_t n_ctx, struct wn_session **session, struct wn_error *err);
+
+/* Announces the policy, or the fallback, to another session, which is to hold the document. */
+wn_status wn_reading_observe(struct wn_reading *reading, const struct wn_policy *fallback,
+                             struct wn_session *session, struct wn_error *err);
 
 /* Feed the document, and question i behind it, and count what was processed, also when it is
  * stopped halfway. Progress is told of the whole prompt, the first one for the document. Where the
