@@ -90,8 +90,13 @@ wn_status wn_chat_save(const struct wn_chat *chat, const char *path, struct wn_e
     if (status != WN_OK) {
         return status;
     }
+    /* Where positions were re-based, ids do not stand at them any more. */
+    struct wn_standing_report report;
+    wn_session_standing_report(chat->now.session, &report);
     const struct wn_save_options options = {
-        .tokens = chat->ids, .n_tokens = chat->now.n_ids, .meta = meta};
+        .tokens = chat->ids,
+        .n_tokens = chat->now.n_ids <= report.position ? chat->now.n_ids : 0,
+        .meta = meta};
     wn_interrupt_ignore();
     status = wn_session_save(chat->now.session, path, &options, err);
     wn_interrupt_release();

@@ -184,7 +184,9 @@ static wn_status tokens_of_turn(const struct wn_chat *chat, const char *text, si
 
 /* Tokens that the context still holds, where there is an end to it. */
 static int64_t n_left(const struct wn_chat *chat) {
-    return chat->n_ctx - wn_session_n_tokens(chat->now.session);
+    struct wn_standing_report report;
+    wn_session_standing_report(chat->now.session, &report);
+    return chat->n_ctx - report.position;
 }
 
 static wn_status check_room(const struct wn_chat *chat, int64_t n_prompt, struct wn_error *err) {
@@ -195,7 +197,7 @@ static wn_status check_room(const struct wn_chat *chat, int64_t n_prompt, struct
     return wn_error_set(err, WN_E_CONTEXT,
                         "the context is full (%s of %s tokens are in use, and this turn has %s; "
                         "/budget auto goes on with what matters most, /clear begins anew)",
-                        wn_format_count(wn_session_n_tokens(chat->now.session), &held),
+                        wn_format_count(chat->n_ctx - n_left(chat), &held),
                         wn_format_count(chat->n_ctx, &context), wn_format_count(n_prompt, &turn));
 }
 
@@ -482,11 +484,12 @@ static wn_status read_keep(const struct wn_chat *chat, const char *text, size_t 
 static wn_status compress_to(struct wn_chat *chat, int64_t tokens, struct wn_error *err) {
     struct wn_tokens begin = {0};
     struct wn_standing once = chat->standing;
-    once.budget.tokens = tokens;
-    once.budget.slack = 1;
-    wn_status status = set_standing(chat, &once, err);
+    wn_status status = tokens_to_text(chat, &begin, err);
     if (status == WN_OK) {
-        status = tokens_to_text(chat, &begin, err);
+        /* All of it in one step. */
+        once.budget.tokens = tokens;
+        once.budget.slack = begin.n > 0 ? begin.n : 1;
+        status = set_standing(chat, &once, err);
     }
     if (status == WN_OK) {
         status = wn_session_feed(chat->now.session, begin.id, begin.n, NULL, err);

@@ -4,6 +4,7 @@
 #include "cli/format.h"
 
 #include <inttypes.h>
+#include <math.h>
 
 void wn_standing_for_decode(const struct wn_standing_flags *flags, const struct wn_policy *policy,
                             int64_t tokens, struct wn_standing *out) {
@@ -74,22 +75,33 @@ void wn_standing_merge(struct wn_standing *standing, const struct wn_standing *m
     }
 }
 
+/* A share is one of the text, whatever was left of it. */
+static struct wn_policy policy_of_text(const struct wn_policy *policy, int64_t n_tokens) {
+    struct wn_policy of_text = *policy;
+    if (policy->keep.kind == WN_KEEP_SHARE) {
+        const int64_t tokens = llround(policy->keep.share * (double)n_tokens);
+        of_text.keep = (struct wn_keep){.kind = WN_KEEP_TOKENS, .tokens = tokens > 1 ? tokens : 1};
+    }
+    return of_text;
+}
+
 wn_status wn_standing_compress(struct wn_standing *prefill, bool keeps_what_is_left,
                                const struct wn_policy *policy, const struct wn_engine_info *engine,
                                struct wn_session *session, struct wn_compress_report *report,
                                struct wn_error *err) {
-    struct wn_policy everything;
-    wn_policy_default(&everything, WN_SCORE_FULL);
-    if (prefill->budget.tokens > 0) {
-        wn_standing_add(prefill, session);
-        const wn_status status = wn_session_set_budget(session, NULL, err);
-        if (status != WN_OK) {
-            return status;
-        }
+    if (prefill->budget.tokens == 0) {
+        return wn_session_compress(session, policy, report, err);
     }
-    const wn_status status =
-        wn_session_compress(session, keeps_what_is_left ? &everything : policy, report, err);
-    if (status == WN_OK && prefill->budget.tokens > 0) {
+    struct wn_policy chosen = policy_of_text(policy, wn_session_n_tokens(session));
+    if (keeps_what_is_left) {
+        wn_policy_default(&chosen, WN_SCORE_FULL);
+    }
+    wn_standing_add(prefill, session);
+    wn_status status = wn_session_set_budget(session, NULL, err);
+    if (status == WN_OK) {
+        status = wn_session_compress(session, &chosen, report, err);
+    }
+    if (status == WN_OK) {
         report->n_before = report->n_tokens * engine->n_kv_heads;
         report->before_bytes = report->n_tokens * engine->token_bytes;
     }

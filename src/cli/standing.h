@@ -32,9 +32,9 @@ void wn_standing_add(struct wn_standing *standing, const struct wn_session *sess
 void wn_standing_merge(struct wn_standing *standing, const struct wn_standing *more);
 
 /*
- * Compresses a prompt that is read, by the policy, or where `keeps_what_is_left` ends its observation
- * alone. A budget for reading ends with it, with what it came to added, and the report is then about
- * the whole text.
+ * Compresses a prompt that is read. A budget for reading ends with it, with what it came to added;
+ * the policy's share and the report are then those of the whole text, and with `keeps_what_is_left`
+ * observation ends and nothing else is done.
  */
 wn_status wn_standing_compress(struct wn_standing *prefill, bool keeps_what_is_left,
                                const struct wn_policy *policy, const struct wn_engine_info *engine,

@@ -107,13 +107,15 @@ refused 2 'unknown budget .adaptiv. \(did you mean adaptive\?\)' run "${question
 refused 2 "--gamma 'inf' is refused \(not a finite number; give 0 to 100\)" \
     run "${question[@]}" --policy exposure --gamma inf
 refused 2 'unknown subcommand compres \(did you mean compress\?\)' compres
+refused 2 'unknown subcommand caht \(did you mean chat\?\)' caht
+refused 1 'cannot use the model' chat -m "$missing"
 refused 2 'no output given' compress -m "$missing" -f text
 refused 2 'no FILE given \(ask needs one; write winnow ask FILE\)' ask -p hello
 refused 2 'unknown flag --compare' inspect "${question[@]}" --compare
 refused 2 'no document and no question' inspect -m "$missing"
 
 # An output that cannot be written is a failure, whatever was asked for.
-for words in --help --version "run --help" "inspect --help" "compress --help" "ask --help"; do
+for words in --help --version "run --help" "inspect --help" "compress --help" "ask --help" "chat --help"; do
     last_command="$words >/dev/full"
     # shellcheck disable=SC2086 # several words
     "$WINNOW_BIN" $words >/dev/full 2>"$work/err" && fail "exit status 0 although nothing was written"
