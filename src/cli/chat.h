@@ -61,10 +61,13 @@ struct wn_chat {
     int n_refused;
 };
 
+/* Reads the document, if there is one, and begins (chat_begin.c). WN_E_ABORTED when interrupted. */
+wn_status wn_chat_begin(struct wn_chat *chat, struct wn_error *err);
+
 /* ---- the conversation (chat_turn.c) ---- */
 
-/* Reads the document, if there is one, and begins. WN_E_ABORTED when interrupted. */
-wn_status wn_chat_begin(struct wn_chat *chat, struct wn_error *err);
+/* For a budget whose policy the model does not suit; NULL: none. */
+const struct wn_policy *wn_chat_fallback(const struct wn_chat *chat);
 /*
  * One turn: reads what the user says, and writes the reply to `stream`. On failure the conversation is
  * what it was before; so it is where the reading is interrupted (WN_E_ABORTED), while an interrupted
