@@ -89,6 +89,24 @@ wn_status wn_model_chat_document(const struct wn_model *model, const char *docum
                                  struct wn_tokens *out, struct wn_error *err);
 wn_status wn_model_chat_question(const struct wn_model *model, const char *question, size_t n_bytes,
                                  struct wn_tokens *out, struct wn_error *err);
+/*
+ * A conversation of several turns, as the tokens to feed one after the other:
+ *
+ *     chat_begin, chat_question, the answer, chat_next, chat_question, the answer, ...
+ *
+ * The answer's tokens go without the one that ends it (wn_model_token_is_end): what ends an answer in
+ * the template is at the start of chat_next, also for an answer that was cut short. Begin is
+ * wn_model_chat_document with a system prompt; where the template has no place for one, it stands
+ * with a blank line in front of the first user's text. System or document NULL or empty: none.
+ * All of these: WN_E_MODEL when the template does not hold a conversation's texts once each;
+ * WN_E_MEMORY, WN_E_BACKEND, WN_E_ARG for more than 2 GiB.
+ */
+wn_status wn_model_chat_begin(const struct wn_model *model, const char *system,
+                              size_t n_system_bytes, const char *document, size_t n_document_bytes,
+                              struct wn_tokens *out, struct wn_error *err);
+/* From the end of an answer to where the next user's text begins. */
+wn_status wn_model_chat_next(const struct wn_model *model, struct wn_tokens *out,
+                             struct wn_error *err);
 
 /* Bytes of a token's text into buf (not terminated; may be a part of a UTF-8 character; empty
  * for control tokens). Returns the number written, at most buf_bytes; 128 bytes hold every token

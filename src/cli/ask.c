@@ -6,86 +6,10 @@
 #include "cli/format.h"
 #include "cli/interrupt.h"
 #include "cli/memory.h"
-#include "core/clock.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-
-/* ---- the file and its model ---- */
-
-static wn_status read_info(struct wn_ask *ask, struct wn_error *err) {
-    struct wn_error why = {0};
-    const char *path = ask->options->cache_path;
-    wn_status status = wn_cache_info_read(path, &ask->info, &why);
-    if (status != WN_OK) {
-        return wn_cache_refuse(status, path, &why, err);
-    }
-    ask->meta = wn_cache_meta_parse(ask->info.meta);
-    return WN_OK;
-}
-
-static bool is_file(const char *path) {
-    struct stat info;
-    return path != NULL && stat(path, &info) == 0 && S_ISREG(info.st_mode);
-}
-
-/* What is wrong with a model that cannot be read is said by opening it. */
-static bool is_other_model(const struct wn_ask *ask) {
-    uint64_t fingerprint = 0;
-    return wn_model_fingerprint(ask->reading_options.model_path, &fingerprint, NULL) == WN_OK &&
-           fingerprint != ask->info.fingerprint;
-}
-
-/* Another model than the file's is refused before it is opened. `who` names it. */
-static wn_status check_model(const struct wn_ask *ask, const char *who, const char *remembered,
-                             struct wn_error *err) {
-    if (!is_other_model(ask)) {
-        return WN_OK;
-    }
-    return wn_error_set(err, WN_E_MODEL,
-                        "cannot use the cache %.160s (%s another model than the one that made "
-                        "it%s%.200s; name that one with -m)",
-                        ask->options->cache_path, who, remembered != NULL ? ", " : "",
-                        remembered != NULL ? remembered : "");
-}
-
-/* The model at the remembered place is not what it was. */
-static wn_status check_remembered(const struct wn_ask *ask, const char *path,
-                                  struct wn_error *err) {
-    if (!is_other_model(ask)) {
-        return WN_OK;
-    }
-    return wn_error_set(err, WN_E_MODEL,
-                        "cannot use the cache %.160s (%.200s is not any more the model that made "
-                        "it; name that one with -m, or compress again)",
-                        ask->options->cache_path, path);
-}
-
-/* -m, the model that the file remembers, or WINNOW_MODEL. */
-static wn_status find_model(struct wn_ask *ask, struct wn_error *err) {
-    const char *remembered = wn_cache_meta_text(ask->meta, "model", "path");
-    const char *environment = getenv("WINNOW_MODEL");
-    const char **path = &ask->reading_options.model_path;
-    if (*path != NULL) {
-        return check_model(ask, "-m names", remembered, err);
-    }
-    if (is_file(remembered)) {
-        *path = remembered;
-        return check_remembered(ask, remembered, err);
-    }
-    if (environment != NULL && environment[0] != '\0') {
-        *path = environment;
-        return check_model(ask, "WINNOW_MODEL names", remembered, err);
-    }
-    return wn_error_set(err, WN_E_MODEL,
-                        "no model for the cache %.120s (%s%.200s; name it with -m)",
-                        ask->options->cache_path,
-                        remembered != NULL ? "the one that made it is not any more at "
-                                           : "it does not tell which one made it",
-                        remembered != NULL ? remembered : "");
-}
 
 /* ---- lengths ---- */
 
@@ -105,7 +29,7 @@ static int n_shown(const struct wn_question *question) {
 wn_status wn_ask_check_length(const struct wn_ask *ask, int idx, int64_t limit,
                               struct wn_error *err) {
     const struct wn_question *question = &ask->reading.question[idx];
-    const int64_t n_left = limit - ask->info.n_tokens - 1;
+    const int64_t n_left = limit - ask->cache.info.n_tokens - 1;
     if (question->tokens.n <= n_left) {
         return WN_OK;
     }
@@ -114,7 +38,7 @@ wn_status wn_ask_check_length(const struct wn_ask *ask, int idx, int64_t limit,
         return wn_error_set(err, WN_E_CONTEXT,
                             "there is no room for a question (the document's %s tokens fill the "
                             "context of %s; raise -c)",
-                            wn_format_count(ask->info.n_tokens, &n_text),
+                            wn_format_count(ask->cache.info.n_tokens, &n_text),
                             wn_format_count(limit, &n_context));
     }
     return wn_error_set(
@@ -123,7 +47,7 @@ wn_status wn_ask_check_length(const struct wn_ask *ask, int idx, int64_t limit,
         "document's %s; ask something shorter%s)",
         n_shown(question), question->text, wn_format_count(question->tokens.n, &n_question),
         wn_format_count(limit, &n_context), wn_format_count(n_left > 0 ? n_left : 0, &n_free),
-        wn_format_count(ask->info.n_tokens, &n_text),
+        wn_format_count(ask->cache.info.n_tokens, &n_text),
         limit < ask->reading.model_info.n_ctx_train ? ", or raise -c" : "");
 }
 
@@ -136,7 +60,7 @@ static wn_status plan_lengths(struct wn_ask *ask, struct wn_error *err) {
     enum { TYPED_TOKENS = 8192 };
     const struct wn_ask_options *options = ask->options;
     const int64_t limit = wn_reading_context(&ask->reading);
-    const int64_t n_text = ask->info.n_tokens;
+    const int64_t n_text = ask->cache.info.n_tokens;
     wn_status status = WN_OK;
     ask->n_ctx = limit;
     if (options->interactive) {
@@ -152,8 +76,16 @@ static wn_status plan_lengths(struct wn_ask *ask, struct wn_error *err) {
     return status;
 }
 
+static wn_status plan_budget(struct wn_ask *ask, struct wn_error *err) {
+    const struct wn_ask_options *options = ask->options;
+    const int64_t limit = wn_reading_context(&ask->reading);
+    const int64_t n_decode = wn_standing_tokens(options->standing.decode, limit);
+    wn_standing_for_decode(&options->standing, &options->policy, n_decode, &ask->decode);
+    return wn_standing_check_context("decode-budget", n_decode, limit, err);
+}
+
 static int64_t n_needed(const struct wn_ask *ask) {
-    int64_t n_most = ask->info.n_tokens + 1;
+    int64_t n_most = ask->cache.info.n_tokens + 1;
     if (ask->options->interactive || ask->options->reading.n_ctx != WN_N_CTX_AUTO) {
         return ask->n_ctx;
     }
@@ -168,30 +100,35 @@ static int64_t n_needed(const struct wn_ask *ask) {
 
 /* ---- before the first answer ---- */
 
-static wn_status load(struct wn_ask *ask, struct wn_error *err) {
-    struct wn_error why = {0};
-    const char *path = ask->options->cache_path;
-    const double started = wn_clock();
-    if (stat(path, &ask->loaded) != 0) {
-        ask->loaded = (struct stat){0};
+/* A conversation ends behind an answer, where no question can begin. */
+static wn_status refuse_conversation(const struct wn_ask *ask, struct wn_error *err) {
+    if (json_object_get(ask->cache.meta, WN_META_CONVERSATION) == NULL) {
+        return WN_OK;
     }
-    wn_status status = wn_session_load(ask->reading.engine, path, &ask->session, &why);
-    ask->load_seconds = wn_clock() - started;
-    return status == WN_OK ? WN_OK : wn_cache_refuse(status, path, &why, err);
+    return wn_error_set(err, WN_E_MODEL,
+                        "cannot ask the cache %.200s (it holds a conversation; go on with it by "
+                        "winnow chat --load)",
+                        ask->options->cache_path);
 }
 
 static wn_status prepare(struct wn_ask *ask, struct wn_error *err) {
     const struct wn_ask_options *options = ask->options;
-    wn_status status = read_info(ask, err);
+    wn_status status = wn_cache_source_read(&ask->cache, options->cache_path, err);
     if (status == WN_OK) {
-        status = find_model(ask, err);
+        status = refuse_conversation(ask, err);
+    }
+    if (status == WN_OK) {
+        status = wn_cache_source_find_model(&ask->cache, &ask->reading_options.model_path, err);
     }
     if (status == WN_OK) {
         status = wn_reading_open_questions(&ask->reading, options->questions.text,
-                                           options->questions.n, ask->info.n_tokens, err);
+                                           options->questions.n, ask->cache.info.n_tokens, err);
     }
     if (status == WN_OK) {
         status = plan_lengths(ask, err);
+    }
+    if (status == WN_OK) {
+        status = plan_budget(ask, err);
     }
     if (status != WN_OK) {
         return status;
@@ -202,26 +139,12 @@ static wn_status prepare(struct wn_ask *ask, struct wn_error *err) {
                             ask->reading.n_questions);
     }
     status = wn_reading_make_engine(&ask->reading, n_needed(ask), err);
-    return status == WN_OK ? load(ask, err) : status;
+    return status == WN_OK
+               ? wn_cache_source_load(&ask->cache, ask->reading.engine, &ask->session, err)
+               : status;
 }
 
 /* ---- answering ---- */
-
-/* A new file in the old one's place does no harm; bytes changed in place do. */
-static wn_status check_unchanged(const struct wn_ask *ask, struct wn_error *err) {
-    const struct stat *then = &ask->loaded;
-    struct stat now;
-    if (stat(ask->options->cache_path, &now) != 0 || now.st_dev != then->st_dev ||
-        now.st_ino != then->st_ino ||
-        (now.st_size == then->st_size && now.st_mtim.tv_sec == then->st_mtim.tv_sec &&
-         now.st_mtim.tv_nsec == then->st_mtim.tv_nsec)) {
-        return WN_OK;
-    }
-    return wn_error_set(err, WN_E_IO,
-                        "the cache %.300s was changed while it was open (something wrote into it; "
-                        "ask again)",
-                        ask->options->cache_path);
-}
 
 /* Questions first .. first + n - 1, each with a session of its own. */
 struct group {
@@ -240,21 +163,37 @@ static void on_answer(void *user, int i) {
     }
 }
 
+/* A cache that keeps to a budget carries its text beyond the context. */
+static struct wn_answer_limit limit_of(const struct wn_ask *ask, int64_t n_prompt) {
+    const struct wn_answer_options *options = &ask->options->answer;
+    if (ask->decode.budget.tokens > 0 && options->n_predict != WN_ANSWER_UNTIL_END) {
+        return (struct wn_answer_limit){options->n_predict, false};
+    }
+    wn_reading_note_cut(&ask->reading, options, n_prompt, ask->n_ctx);
+    return wn_answer_limit(options, ask->n_ctx - n_prompt);
+}
+
 static wn_status make_sessions(struct group *group, struct wn_error *err) {
     struct wn_ask *ask = group->ask;
-    const struct wn_answer_options *options = &ask->options->answer;
-    wn_status status = check_unchanged(ask, err);
+    wn_status status = wn_cache_source_check_unchanged(&ask->cache, err);
     for (int i = 0; i < group->n && status == WN_OK; i++) {
         const int64_t n_prompt = wn_reading_n_prompt(&ask->reading, group->first + i);
         status = wn_session_fork(ask->session, &group->session[i], err);
-        group->job[i] = (struct wn_answer_job){
-            .session = group->session[i],
-            .limit = wn_answer_limit(options, ask->n_ctx - n_prompt),
-            .answer = &ask->answer[group->first + i],
-        };
         if (status == WN_OK) {
-            wn_reading_note_cut(&ask->reading, options, n_prompt, ask->n_ctx);
+            group->job[i] = (struct wn_answer_job){.session = group->session[i],
+                                                   .limit = limit_of(ask, n_prompt),
+                                                   .answer = &ask->answer[group->first + i]};
         }
+    }
+    return status;
+}
+
+static wn_status begin_budgets(struct group *group, struct wn_error *err) {
+    struct wn_policy fallback;
+    wn_policy_default(&fallback, WN_SCORE_MIN_H);
+    wn_status status = WN_OK;
+    for (int i = 0; i < group->n && status == WN_OK; i++) {
+        status = wn_standing_begin(&group->ask->decode, &fallback, group->session[i], err);
     }
     return status;
 }
@@ -269,8 +208,14 @@ static wn_status answer_group(struct group *group, FILE *stream, struct wn_error
         status = wn_reading_feed_questions(reading, group->session, group->first, group->n, err);
     }
     if (status == WN_OK) {
+        status = begin_budgets(group, err);
+    }
+    if (status == WN_OK) {
         status = wn_answer_generate_together(reading->model, reading->engine, &ask->options->answer,
                                              group->job, group->n, &output, err);
+        for (int i = 0; i < group->n; i++) {
+            wn_standing_add(&ask->decode, group->session[i]);
+        }
         ask->resident_bytes = wn_resident_bytes();
     }
     return status;
@@ -339,8 +284,7 @@ static void ask_free(struct wn_ask *ask) {
     free(ask->answer);
     wn_session_free(ask->session);
     wn_reading_free(&ask->reading);
-    wn_cache_info_free(&ask->info);
-    json_decref(ask->meta);
+    wn_cache_source_free(&ask->cache);
 }
 
 int wn_cmd_ask(int argc, char **argv) {

@@ -5,23 +5,21 @@
 
 #include "cli/answer.h"
 #include "cli/ask_options.h"
+#include "cli/cache_source.h"
 #include "cli/reading.h"
+#include "cli/standing.h"
 #include "winnow.h"
-
-#include <jansson.h>
-#include <sys/stat.h>
 
 struct wn_ask {
     const struct wn_ask_options *options;
     struct wn_reading_options reading_options; /* with the model that was found */
     struct wn_reading reading;
-    struct wn_cache_info info;
-    json_t *meta; /* NULL: none */
+    struct wn_cache_source cache;
     struct wn_session *session;
-    struct stat loaded; /* the file as it was loaded */
-    double load_seconds;
     int64_t n_ctx;            /* most tokens of the text, questions and answers included */
     struct wn_answer *answer; /* [reading.n_questions], once the texts are read */
+
+    struct wn_standing decode; /* while it answers, all answers together */
 
     int n_asked; /* questions, and tokens of them and of the answers */
     int64_t n_answered, n_decoded;

@@ -40,6 +40,7 @@ static const struct wn_flag output[] = {
 static const struct wn_flag_part parts[] = {
     {task, sizeof task / sizeof task[0], 0},
     WN_FLAG_PART(wn_answer_flags, struct wn_ask_options, answer),
+    WN_STANDING_DECODE(struct wn_ask_options, standing),
     WN_FLAG_PART(wn_reading_machine, struct wn_ask_options, reading),
     {output, sizeof output / sizeof output[0], 0},
 };
@@ -93,6 +94,11 @@ wn_status wn_ask_options_parse(int argc, char **argv, struct wn_ask_options *opt
         return status;
     }
     status = check_questions(options, err);
+    wn_policy_default(&options->policy, WN_SCORE_FORESIGHT);
+    if (status == WN_OK) {
+        status =
+            wn_standing_check(&options->policy, "decode-budget", options->standing.decode, err);
+    }
     if (status == WN_OK && options->reading.model_path != NULL &&
         options->reading.model_path[0] == '\0') {
         return wn_error_set(err, WN_E_ARG,

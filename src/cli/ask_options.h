@@ -6,6 +6,7 @@
 #include "cli/answer_options.h"
 #include "cli/args.h"
 #include "cli/reading_options.h"
+#include "cli/standing_flags.h"
 #include "winnow_core.h"
 
 struct wn_ask_options {
@@ -13,6 +14,8 @@ struct wn_ask_options {
     const char *cache_path;
     struct wn_flag_texts questions;
     bool interactive; /* instead of questions */
+    struct wn_standing_flags standing;
+    struct wn_policy policy; /* of the budget while it answers */
     struct wn_answer_options answer;
     bool json, help;
     struct wn_flags_given given; /* by row of wn_ask_flags */

@@ -11,11 +11,11 @@
 static void print_loaded(const struct wn_ask *ask, FILE *out) {
     struct wn_cache_summary sum;
     struct wn_text32 mean, count, bytes;
-    wn_cache_summarize(&ask->info, &sum);
+    wn_cache_summarize(&ask->cache.info, &sum);
     fprintf(out,
             "loaded     %s entries per head of %s tokens in %.1f ms: %.1f %%, KV cache %s; %s\n",
             wn_format_count((int64_t)llround(sum.mean_kept), &mean),
-            wn_format_count(ask->info.n_tokens, &count), 1e3 * ask->load_seconds,
+            wn_format_count(ask->cache.info.n_tokens, &count), 1e3 * ask->cache.load_seconds,
             100 * sum.kept_share, wn_format_bytes(sum.kv_bytes, &bytes), ask->options->cache_path);
 }
 
@@ -32,6 +32,7 @@ void wn_ask_print_report(const struct wn_ask *ask, FILE *out) {
     } else {
         wn_reading_print_texts(reading, out);
     }
+    wn_standing_print(&ask->decode, "while answering ", out);
     if (ask->resident_bytes >= 0) {
         fprintf(out, "resident   %s; the model file is %s of it\n",
                 wn_format_bytes(ask->resident_bytes, &resident),
@@ -58,15 +59,15 @@ static json_t *settings_json(struct wn_json *json, const struct wn_ask *ask) {
 static json_t *cache_json(struct wn_json *json, const struct wn_ask *ask) {
     struct wn_cache_summary sum;
     json_t *object = json_object();
-    wn_cache_summarize(&ask->info, &sum);
+    wn_cache_summarize(&ask->cache.info, &sum);
     wn_json_put_string(json, object, "path", ask->options->cache_path);
-    wn_json_put_integer(json, object, "bytes", ask->info.file_bytes);
-    wn_json_put_integer(json, object, "document_tokens", ask->info.n_tokens);
+    wn_json_put_integer(json, object, "bytes", ask->cache.info.file_bytes);
+    wn_json_put_integer(json, object, "document_tokens", ask->cache.info.n_tokens);
     wn_json_put_integer(json, object, "entries_before", sum.n_before);
     wn_json_put_integer(json, object, "entries_after", sum.n_entries);
     wn_json_put_number(json, object, "kept_share", sum.kept_share);
     wn_json_put_integer(json, object, "kv_bytes", sum.kv_bytes);
-    wn_json_put_number(json, object, "load_seconds", ask->load_seconds);
+    wn_json_put_number(json, object, "load_seconds", ask->cache.load_seconds);
     return object;
 }
 
@@ -100,6 +101,7 @@ wn_status wn_ask_print_json(const struct wn_ask *ask, FILE *out, struct wn_error
     wn_json_put(&json, root, "settings", settings_json(&json, ask));
     wn_json_put(&json, root, "cache", cache_json(&json, ask));
     wn_json_put(&json, root, "prompt", prompt_json(&json, &ask->reading));
+    wn_json_put(&json, root, "decode_budget", wn_json_standing(&json, &ask->decode));
     wn_json_put(&json, root, "memory", memory);
     wn_json_put_integer(&json, root, "answered_at_once", ask->n_at_once);
     wn_json_put(&json, root, "answers", answers_json(&json, ask));

@@ -38,18 +38,23 @@ static json_t *kept_json(struct wn_json *json, const struct wn_compress_report *
     return object;
 }
 
+json_t *wn_cache_meta_begin(struct wn_json *json, const struct wn_reading *reading) {
+    json_t *root = json_object();
+    char program[64];
+    snprintf(program, sizeof program, "winnow %s", wn_version());
+    wn_json_put_string(json, root, "format", "winnow cache");
+    wn_json_put_string(json, root, "program", program);
+    wn_json_put(json, root, "model", model_json(json, reading));
+    wn_json_put(json, root, "documents", documents_json(json, &reading->documents));
+    return root;
+}
+
 wn_status wn_cache_meta_make(const struct wn_reading *reading,
                              const struct wn_compress_report *report, char **out,
                              struct wn_error *err) {
     struct wn_json json = {0};
-    json_t *root = json_object(), *policy = json_object();
-    char program[64];
-    snprintf(program, sizeof program, "winnow %s", wn_version());
+    json_t *root = wn_cache_meta_begin(&json, reading), *policy = json_object();
     wn_json_put_reading_policy(&json, policy, reading);
-    wn_json_put_string(&json, root, "format", "winnow cache");
-    wn_json_put_string(&json, root, "program", program);
-    wn_json_put(&json, root, "model", model_json(&json, reading));
-    wn_json_put(&json, root, "documents", documents_json(&json, &reading->documents));
     wn_json_put_integer(&json, root, "document_tokens", reading->document_tokens.n);
     wn_json_put(&json, root, "policy", policy);
     wn_json_put(&json, root, "kept", kept_json(&json, report));

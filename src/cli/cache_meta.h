@@ -17,6 +17,11 @@
 #include "cli/reading.h"
 #include "winnow.h"
 
+/* A conversation's member in place of "document_tokens" and "kept"; see chat_file.h. */
+#define WN_META_CONVERSATION "conversation"
+
+/* Its first members: format, program, model and documents. */
+json_t *wn_cache_meta_begin(struct wn_json *json, const struct wn_reading *reading);
 /* Makes it of what was read and what became of it; to be freed. WN_E_MEMORY. */
 wn_status wn_cache_meta_make(const struct wn_reading *reading,
                              const struct wn_compress_report *report, char **out,

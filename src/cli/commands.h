@@ -16,6 +16,7 @@ void wn_print_error(wn_status status, const struct wn_error *err);
 int wn_cmd_run(int argc, char **argv);
 int wn_cmd_compress(int argc, char **argv);
 int wn_cmd_ask(int argc, char **argv);
+int wn_cmd_chat(int argc, char **argv);
 int wn_cmd_inspect(int argc, char **argv);
 int wn_cmd_calibrate(int argc, char **argv);
 int wn_cmd_bench(int argc, char **argv);

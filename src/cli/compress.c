@@ -8,8 +8,8 @@
 #include "cli/json.h"
 #include "cli/memory.h"
 #include "cli/reading.h"
+#include "cli/standing.h"
 #include "core/clock.h"
-#include "eval/output_path.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -21,6 +21,7 @@ struct compress {
     const struct wn_compress_options *options;
     struct wn_reading reading;
     struct wn_session *session;
+    struct wn_standing prefill; /* while the document is read */
     struct wn_compress_report report;
     int64_t full_resident_bytes, compressed_resident_bytes;
     int64_t file_bytes;
@@ -29,37 +30,11 @@ struct compress {
 
 /* ---- before ---- */
 
-static bool is_same_file(const char *path, const struct stat *other) {
-    struct stat info;
-    return strcmp(path, "-") != 0 && stat(path, &info) == 0 && info.st_dev == other->st_dev &&
-           info.st_ino == other->st_ino;
-}
-
-/* What is read must not be replaced by what is written. */
-static wn_status check_output(const struct wn_compress_options *options, struct wn_error *err) {
-    const char *path = options->output_path;
-    const struct wn_flag_texts *documents = &options->reading.documents;
-    struct stat info;
-    wn_status status = wn_output_check(path, err);
-    if (status != WN_OK || stat(path, &info) != 0) {
-        return status;
-    }
-    bool is_taken = is_same_file(options->reading.model_path, &info);
-    for (int i = 0; i < documents->n && !is_taken; i++) {
-        is_taken = is_same_file(documents->text[i], &info);
-    }
-    return is_taken ? wn_error_set(err, WN_E_ARG,
-                                   "cannot write %.300s (it is the model or a document, which "
-                                   "would be replaced; give -o another name)",
-                                   path)
-                    : WN_OK;
-}
-
 static wn_status prepare(struct compress *compress, struct wn_error *err) {
     const struct wn_compress_options *options = compress->options;
     struct wn_reading *reading = &compress->reading;
     int64_t limit = 0, n_ctx = 0;
-    wn_status status = check_output(options, err);
+    wn_status status = wn_reading_check_output(&options->reading, options->output_path, err);
     if (status == WN_OK) {
         status = wn_reading_open_document(reading, err);
     }
@@ -73,9 +48,20 @@ static wn_status prepare(struct compress *compress, struct wn_error *err) {
     if (status == WN_OK) {
         status = wn_reading_check_budget(reading, err);
     }
+    const int64_t n_prefill = wn_standing_tokens(options->standing.prefill, limit);
+    if (status == WN_OK) {
+        status = wn_standing_check_context("prefill-budget", n_prefill, limit, err);
+    }
     const struct wn_policy *fallback = options->has_fallback ? &options->fallback : NULL;
-    return status == WN_OK ? wn_reading_begin(reading, fallback, n_ctx, &compress->session, err)
-                           : status;
+    if (status == WN_OK) {
+        status = wn_reading_begin(reading, fallback, n_ctx, &compress->session, err);
+    }
+    if (status != WN_OK) {
+        return status;
+    }
+    wn_standing_for_prefill(&reading->policy, n_prefill, reading->engine_info.n_batch,
+                            &compress->prefill);
+    return wn_standing_begin(&compress->prefill, NULL, compress->session, err);
 }
 
 /* ---- the work ---- */
@@ -106,7 +92,8 @@ static wn_status work(struct compress *compress, struct wn_error *err) {
     wn_status status = wn_reading_feed_document(reading, compress->session, err);
     if (status == WN_OK) {
         compress->full_resident_bytes = wn_resident_bytes();
-        status = wn_reading_compress(reading, compress->session, &compress->report, err);
+        status = wn_standing_compress(&compress->prefill, compress->options->keeps_what_is_left,
+                                      reading, compress->session, &compress->report, err);
         compress->compressed_resident_bytes = wn_resident_bytes();
     }
     /* A signal until here leaves no file; from here on the file is completed. */
@@ -127,6 +114,7 @@ static void print_text(const struct compress *compress, const struct wn_compress
     wn_reading_print_texts(reading, out);
     wn_reading_print_policy(reading, out);
     wn_compression_print(compression, out);
+    wn_standing_print(&compress->prefill, "while reading ", out);
     fprintf(out, "resident   %s before, %s after; the model file is %s of both\n",
             wn_format_bytes(compress->full_resident_bytes, &before),
             wn_format_bytes(compress->compressed_resident_bytes, &after),
@@ -160,6 +148,7 @@ static wn_status print_json(const struct compress *compress, struct wn_error *er
     wn_json_put(&json, root, "settings", settings);
     wn_json_put_documents(&json, root, &reading->documents);
     wn_json_put(&json, root, "prompt", wn_json_prompt(&json, reading));
+    wn_json_put(&json, root, "prefill_budget", wn_json_standing(&json, &compress->prefill));
     wn_json_put(&json, root, "memory", memory);
     wn_json_put(&json, root, "compression", wn_json_compression(&json, &compress->report));
     wn_json_put(&json, root, "file", file);

@@ -37,6 +37,7 @@ static const struct wn_flag_part parts[] = {
     {task, sizeof task / sizeof task[0], 0},
     WN_FLAG_PART(wn_policy_common, struct wn_compress_options, policy_flags),
     {wn_max_error_flags, WN_MAX_ERROR_N_FLAGS, offsetof(struct wn_compress_options, max_error)},
+    WN_STANDING_PREFILL(struct wn_compress_options, standing),
     WN_FLAG_PART(wn_reading_machine, struct wn_compress_options, reading),
     {output, sizeof output / sizeof output[0], 0},
     WN_FLAG_PART(wn_policy_fine, struct wn_compress_options, policy_flags),
@@ -114,6 +115,17 @@ static wn_status check_files(const struct wn_compress_options *options, struct w
     return WN_OK;
 }
 
+static wn_status take_max_error(struct wn_compress_options *options, struct wn_error *err) {
+    wn_status status = wn_max_error_take(&options->max_error, &wn_compress_flags, &options->given,
+                                         &options->policy, err);
+    if (status == WN_OK && options->max_error.is_given) {
+        options->fallback.keep = options->policy.keep;
+        options->fallback.budget = options->policy.budget;
+        status = wn_max_error_check_reading(options->standing.prefill != WN_STANDING_NONE, err);
+    }
+    return status;
+}
+
 wn_status wn_compress_options_parse(int argc, char **argv, struct wn_compress_options *options,
                                     struct wn_error *err) {
     *options = (struct wn_compress_options){0};
@@ -121,18 +133,28 @@ wn_status wn_compress_options_parse(int argc, char **argv, struct wn_compress_op
     if (status != WN_OK || options->help) {
         return status;
     }
+    const bool reads_so = options->standing.prefill != WN_STANDING_NONE;
+    options->keeps_what_is_left =
+        reads_so && !wn_args_was_given(&wn_compress_flags, &options->given, "keep");
+    /* Nothing is chosen after the reading, so that a rehearsal would be of no use. */
+    if (options->keeps_what_is_left &&
+        !wn_args_was_given(&wn_compress_flags, &options->given, "policy")) {
+        options->policy_flags.score = WN_SCORE_FORESIGHT;
+    }
+    if (options->keeps_what_is_left) {
+        options->policy_flags.keep = (struct wn_keep){.kind = WN_KEEP_SHARE, .share = 1};
+    }
     status = wn_policy_flags_make(&options->policy_flags, &wn_compress_flags, &options->given,
                                   &options->policy, err);
     options->has_fallback =
         status == WN_OK && wn_policy_flags_fallback(&options->policy_flags, &wn_compress_flags,
                                                     &options->given, &options->fallback);
     if (status == WN_OK) {
-        status = wn_max_error_take(&options->max_error, &wn_compress_flags, &options->given,
-                                   &options->policy, err);
+        status = take_max_error(options, err);
     }
-    if (options->max_error.is_given) {
-        options->fallback.keep = options->policy.keep;
-        options->fallback.budget = options->policy.budget;
+    if (status == WN_OK) {
+        status =
+            wn_standing_check(&options->policy, "prefill-budget", options->standing.prefill, err);
     }
     if (status == WN_OK) {
         status = check_files(options, err);

@@ -8,6 +8,7 @@
 #include "cli/max_error.h"
 #include "cli/policy_flags.h"
 #include "cli/reading_options.h"
+#include "cli/standing_flags.h"
 #include "winnow_core.h"
 
 struct wn_compress_options {
@@ -18,6 +19,8 @@ struct wn_compress_options {
     struct wn_policy policy; /* complete and checked */
     bool has_fallback;       /* in its place, where the model does not suit it: */
     struct wn_policy fallback;
+    struct wn_standing_flags standing;
+    bool keeps_what_is_left; /* a budget for reading without --keep: there is nothing to compress */
     bool json, help;
     struct wn_flags_given given; /* by row of wn_compress_flags */
 };

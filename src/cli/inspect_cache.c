@@ -53,6 +53,28 @@ static void print_documents(const json_t *meta, FILE *out) {
     }
 }
 
+static void print_conversation(const json_t *meta, FILE *out) {
+    const json_t *conversation = json_object_get(meta, WN_META_CONVERSATION);
+    const json_t *turns = json_object_get(conversation, "turns");
+    struct wn_text32 count;
+    if (!json_is_object(conversation)) {
+        return;
+    }
+    fputs("chat       ", out);
+    if (json_is_integer(turns)) {
+        fprintf(out, "%s turn%s", wn_format_count(json_integer_value(turns), &count),
+                json_integer_value(turns) == 1 ? "" : "s");
+    } else {
+        fputs("a conversation", out);
+    }
+    const json_t *system = json_object_get(conversation, "system");
+    if (json_is_string(system)) {
+        fputs(", system prompt ", out);
+        print_name(system, out);
+    }
+    fputc('\n', out);
+}
+
 static void print_policy(const json_t *meta, FILE *out) {
     static const char *const keys[][2] = {
         {"keep", ", keep "}, {"select", ", select "}, {"budget", ", budget "}, {"fit", ", fit "}};
@@ -75,6 +97,7 @@ static void print_text(const char *path, const struct wn_cache_info *info, const
     fprintf(out, "file       %s, %s\n", path, wn_format_bytes(info->file_bytes, &a));
     print_model(info, meta, out);
     print_documents(meta, out);
+    print_conversation(meta, out);
     print_policy(meta, out);
     fprintf(out, "tokens     %s, ids of %s\n", wn_format_count(info->n_tokens, &a),
             wn_format_count(info->n_token_ids, &b));

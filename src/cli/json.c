@@ -208,6 +208,25 @@ json_t *wn_json_fitted(struct wn_json *json, const struct wn_reading *reading) {
     return object;
 }
 
+json_t *wn_json_standing(struct wn_json *json, const struct wn_standing *standing) {
+    const struct wn_standing_budget *budget = &standing->budget;
+    const struct wn_standing_report *report = &standing->report;
+    if (budget->tokens == 0) {
+        return json_null();
+    }
+    json_t *object = json_object();
+    wn_json_put_integer(json, object, "per_head", budget->tokens);
+    wn_json_put_integer(json, object, "slack", budget->slack);
+    wn_json_put_integer(json, object, "window", budget->window);
+    wn_json_put_integer(json, object, "compressions", report->n_compressions);
+    wn_json_put_number(json, object, "seconds", report->seconds);
+    wn_json_put_integer(json, object, "peak_per_head", report->peak_entries);
+    wn_json_put_integer(json, object, "rebased", report->n_rebased);
+    wn_json_put_integer(json, object, "first_rebased_at", report->rebased_at);
+    wn_json_put_integer(json, object, "last_rebased_at", report->rebased_last_at);
+    return object;
+}
+
 json_t *wn_json_compression(struct wn_json *json, const struct wn_compress_report *report) {
     const double kept_share = wn_compression_share(report);
     json_t *object = json_object();

@@ -6,6 +6,7 @@
 
 #include "cli/answer.h"
 #include "cli/reading.h"
+#include "cli/standing.h"
 #include "winnow_core.h"
 
 #include <jansson.h>
@@ -48,6 +49,8 @@ json_t *wn_json_prompt(struct wn_json *json, const struct wn_reading *reading);
 
 /* null without budgets that were fitted. */
 json_t *wn_json_fitted(struct wn_json *json, const struct wn_reading *reading);
+/* null without a budget. */
+json_t *wn_json_standing(struct wn_json *json, const struct wn_standing *standing);
 json_t *wn_json_compression(struct wn_json *json, const struct wn_compress_report *report);
 /* Members that describe answers: what they are made with, the seed apart, and what one came to. */
 void wn_json_put_sampling(struct wn_json *json, json_t *object,

@@ -18,6 +18,7 @@ static const struct command commands[] = {
     {"run", "answers questions about a document from a compressed cache", wn_cmd_run},
     {"compress", "reads documents once and stores their compressed cache in a file",
      wn_cmd_compress},
+    {"chat", "talks with a model, for as long as you like, in a cache of one size", wn_cmd_chat},
     {"ask", "answers questions from such a file", wn_cmd_ask},
     {"inspect", "shows what a compression would do, head by head, or what is in a file",
      wn_cmd_inspect},

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/max_error.h"
 
-#include "cli/policy_flags.h"
-
 const struct wn_flag wn_max_error_flags[WN_MAX_ERROR_N_FLAGS] = {
     {.name = "max-error",
      .value = "E",
-     .section = WN_SECTION_COMPRESSION,
+     .section = "Budgets from an error",
      .kind = WN_FLAG_NUMBER,
      .offset = offsetof(struct wn_max_error, limit),
      .min = 0,
@@ -36,4 +34,12 @@ wn_status wn_max_error_take(struct wn_max_error *max_error, const struct wn_flag
     policy->keep = (struct wn_keep){.kind = WN_KEEP_SHARE, .share = 1.0};
     policy->budget = WN_BUDGET_HEAD;
     return WN_OK;
+}
+
+wn_status wn_max_error_check_reading(bool reads_by_budget, struct wn_error *err) {
+    return reads_by_budget
+               ? wn_error_set(err, WN_E_ARG,
+                              "--max-error and --prefill-budget exclude each other (the error is "
+                              "measured against the whole text; leave one out)")
+               : WN_OK;
 }

@@ -26,4 +26,7 @@ wn_status wn_max_error_take(struct wn_max_error *max_error, const struct wn_flag
                             const struct wn_flags_given *given, struct wn_policy *policy,
                             struct wn_error *err);
 
+/* Refuses it beside a budget for reading. WN_E_ARG. */
+wn_status wn_max_error_check_reading(bool reads_by_budget, struct wn_error *err);
+
 #endif

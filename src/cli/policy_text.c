@@ -143,6 +143,23 @@ void wn_policy_print_fitted(const struct wn_policy *policy, double max_error, FI
     print_keeping(policy, amount, out);
 }
 
+wn_status wn_policy_room(const struct wn_policy *policy, int64_t n_entries, int64_t *k,
+                         struct wn_error *err) {
+    const struct wn_head_view head = {.n_entries = n_entries, .n_tokens = n_entries, .n_group = 1};
+    /* Protected entries follow from the mean budget, which `head` gives to every head. */
+    struct wn_policy mean = *policy;
+    mean.budget = WN_BUDGET_HEAD;
+    mean.sink = mean.recent = WN_PROTECT_AUTO;
+    struct wn_head_budget budget;
+    struct wn_protected protect;
+    wn_status status = wn_budget_heads(&mean, &head, NULL, NULL, 1, &budget, err);
+    if (status != WN_OK) {
+        return status;
+    }
+    *k = budget.k;
+    return wn_protect(policy, &head, budget.k, &protect, err);
+}
+
 bool wn_policy_is_flat_pyramid(const struct wn_policy *policy, int64_t n_tokens, int64_t n_kept) {
     if (policy->budget != WN_BUDGET_PYRAMID || policy->beta == 1) {
         return false;

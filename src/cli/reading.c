@@ -6,10 +6,12 @@
 #include "cli/policy_text.h"
 #include "core/clock.h"
 #include "eval/calibration.h"
+#include "eval/output_path.h"
 
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 void wn_reading_say(const struct wn_reading *reading, const char *format, ...) {
     if (reading->options->quiet) {
@@ -115,9 +117,10 @@ int64_t wn_reading_n_question(const struct wn_reading *reading, int i) {
 static wn_status tokenize_document(struct wn_reading *reading, struct wn_error *err) {
     const bool is_apart = reading->has_questions || reading->n_questions == 0;
     const struct wn_text_file *text = &reading->documents.text;
-    wn_status status =
-        wn_model_chat_document(reading->model, is_apart ? text->bytes : NULL,
-                               is_apart ? text->n_bytes : 0, &reading->document_tokens, err);
+    const char *system = reading->system;
+    wn_status status = wn_model_chat_begin(
+        reading->model, system, system != NULL ? strlen(system) : 0, is_apart ? text->bytes : NULL,
+        is_apart ? text->n_bytes : 0, &reading->document_tokens, err);
     reading->n_prompt_max = reading->document_tokens.n;
     return status;
 }
@@ -180,6 +183,33 @@ wn_status wn_reading_replace_question(struct wn_reading *reading, int i, const c
     reading->question[i].text = text;
     reading->question[i].n_bytes = n_bytes;
     return tokenize_question(reading, i, err);
+}
+
+/* ---- what is written ---- */
+
+static bool is_same_file(const char *path, const struct stat *other) {
+    struct stat info;
+    return strcmp(path, "-") != 0 && stat(path, &info) == 0 && info.st_dev == other->st_dev &&
+           info.st_ino == other->st_ino;
+}
+
+wn_status wn_reading_check_output(const struct wn_reading_options *options, const char *path,
+                                  struct wn_error *err) {
+    const struct wn_flag_texts *documents = &options->documents;
+    struct stat info;
+    wn_status status = wn_output_check(path, err);
+    if (status != WN_OK || stat(path, &info) != 0) {
+        return status;
+    }
+    bool is_taken = is_same_file(options->model_path, &info);
+    for (int i = 0; i < documents->n && !is_taken; i++) {
+        is_taken = is_same_file(documents->text[i], &info);
+    }
+    return is_taken ? wn_error_set(err, WN_E_ARG,
+                                   "cannot write %.300s (it is the model or a document, which "
+                                   "would be replaced; give another name)",
+                                   path)
+                    : WN_OK;
 }
 
 /* ---- lengths and budgets, before anything long begins ---- */
@@ -264,17 +294,8 @@ wn_status wn_reading_make_room(const struct wn_reading *reading, int64_t limit, 
 
 static wn_status check_prompt(const struct wn_policy *policy, int64_t n_prompt,
                               struct wn_error *err) {
-    const struct wn_head_view head = {.n_entries = n_prompt, .n_tokens = n_prompt, .n_group = 1};
-    /* Protected entries follow from the mean budget, which `head` gives to every head. */
-    struct wn_policy mean = *policy;
-    mean.budget = WN_BUDGET_HEAD;
-    mean.sink = mean.recent = WN_PROTECT_AUTO;
-    struct wn_head_budget budget;
-    wn_status status = wn_budget_heads(&mean, &head, NULL, NULL, 1, &budget, err);
-    struct wn_protected protect;
-    if (status == WN_OK) {
-        status = wn_protect(policy, &head, budget.k, &protect, err);
-    }
+    int64_t k = 0;
+    const wn_status status = wn_policy_room(policy, n_prompt, &k, err);
     if (status != WN_E_BUDGET) {
         return status;
     }
@@ -285,7 +306,7 @@ static wn_status check_prompt(const struct wn_policy *policy, int64_t n_prompt,
     return wn_error_set(err, status,
                         "--keep %s leaves %lld of %lld entries per head (fewer than --sink %s and "
                         "--recent %s protect; raise --keep or lower the others)",
-                        keep, (long long)budget.k, (long long)n_prompt, sink, recent);
+                        keep, (long long)k, (long long)n_prompt, sink, recent);
 }
 
 wn_status wn_reading_check_budget(const struct wn_reading *reading, struct wn_error *err) {
@@ -372,9 +393,8 @@ wn_status wn_reading_make_engine(struct wn_reading *reading, int64_t n_ctx, stru
     return reading->policy.budget == WN_BUDGET_STATIC ? calibrate(reading, err) : WN_OK;
 }
 
-/* Announces the policy, or the fallback where the model does not suit it. */
-static wn_status observe(struct wn_reading *reading, const struct wn_policy *fallback,
-                         struct wn_session *session, struct wn_error *err) {
+wn_status wn_reading_observe(struct wn_reading *reading, const struct wn_policy *fallback,
+                             struct wn_session *session, struct wn_error *err) {
     struct wn_error why = {0};
     wn_status status = wn_session_observe(session, &reading->policy, reading->n_prompt_max, &why);
     if (status == WN_E_MODEL && fallback != NULL) {
@@ -410,7 +430,7 @@ wn_status wn_reading_begin(struct wn_reading *reading, const struct wn_policy *f
             (long long)token_bytes);
     }
     status = wn_session_create(reading->engine, session, err);
-    return status == WN_OK ? observe(reading, fallback, *session, err) : status;
+    return status == WN_OK ? wn_reading_observe(reading, fallback, *session, err) : status;
 }
 
 /* ---- reading ---- */
@@ -446,6 +466,12 @@ static wn_status feed(struct wn_reading *reading, struct wn_feed_part *parts, in
     return status;
 }
 
+wn_status wn_reading_feed(struct wn_reading *reading, struct wn_session *session,
+                          const struct wn_tokens *tokens, int64_t n_prompt, struct wn_error *err) {
+    struct wn_feed_part part = {.session = session, .tokens = tokens->id, .n_tokens = tokens->n};
+    return feed(reading, &part, tokens->n > 0, n_prompt, err);
+}
+
 static bool on_rehearse(void *user, int64_t n_done, int64_t n_total) {
     struct wn_reading *reading = user;
     reading->n_rehearsed = reading->n_rehearsed_before + n_done;
@@ -476,11 +502,10 @@ static bool on_fit(void *user, int64_t n_done, int64_t n_total) {
 /* Feeds the document's tokens [first, last). */
 static wn_status feed_document(struct wn_reading *reading, struct wn_session *session,
                                int64_t first, int64_t last, struct wn_error *err) {
-    const struct wn_tokens *tokens = &reading->document_tokens;
-    struct wn_feed_part part = {
-        .session = session, .tokens = tokens->id + first, .n_tokens = last - first};
-    const int64_t n_prompt = reading->n_questions > 0 ? wn_reading_n_prompt(reading, 0) : tokens->n;
-    return feed(reading, &part, last > first, n_prompt, err);
+    const struct wn_tokens *all = &reading->document_tokens;
+    const struct wn_tokens tokens = {.id = all->id + first, .n = last - first};
+    const int64_t n_prompt = reading->n_questions > 0 ? wn_reading_n_prompt(reading, 0) : all->n;
+    return wn_reading_feed(reading, session, &tokens, n_prompt, err);
 }
 
 static wn_status fit_budget(struct wn_reading *reading, struct wn_session *session,

@@ -20,13 +20,14 @@ struct wn_question {
     struct wn_tokens tokens;
 };
 
-/* Zero-initialise but for `options`, `policy` and `max_error`; free with wn_reading_free. The
+/* Zero-initialise but for `options`, `policy`, `max_error` and `system`; free with wn_reading_free. The
  * functions stand in the order in which they are called. */
 struct wn_reading {
     const struct wn_reading_options *options;
     struct wn_policy policy; /* the one asked for, and after wn_reading_begin the one in effect */
     struct wn_max_error max_error;
 
+    const char *system; /* prompt in front of the document; NULL: none */
     struct wn_documents documents;
     bool has_questions; /* false: the document is the whole prompt, and stands as question[0] */
     int n_questions;    /* 0: they come later, and the prompt is the document alone */
@@ -96,12 +97,21 @@ wn_status wn_reading_make_room(const struct wn_reading *reading, int64_t limit, 
  * bytes depends on the store, and is left to the compression. WN_E_BUDGET. */
 wn_status wn_reading_check_budget(const struct wn_reading *reading, struct wn_error *err);
 
+/* Refuses to write to a path that cannot be written, or that is the model or a document: what is read
+ * must not be replaced. WN_E_ARG, WN_E_IO. */
+wn_status wn_reading_check_output(const struct wn_reading_options *options, const char *path,
+                                  struct wn_error *err);
+
 /* Makes the engine, for texts of n_ctx tokens. */
 wn_status wn_reading_make_engine(struct wn_reading *reading, int64_t n_ctx, struct wn_error *err);
 /* Makes it, and a session that observes for the policy; or for
  * `fallback`, if not NULL, with a note, when the model does not suit the policy. WN_E_MODEL. */
 wn_status wn_reading_begin(struct wn_reading *reading, const struct wn_policy *fallback,
                            int64_t n_ctx, struct wn_session **session, struct wn_error *err);
+
+/* Announces the policy, or the fallback, to another session, which is to hold the document. */
+wn_status wn_reading_observe(struct wn_reading *reading, const struct wn_policy *fallback,
+                             struct wn_session *session, struct wn_error *err);
 
 /* Feed the document, and question i behind it, and count what was processed, also when it is
  * stopped halfway. Progress is told of the whole prompt, the first one for the document. Where the
@@ -120,6 +130,10 @@ wn_status wn_reading_feed_questions(struct wn_reading *reading, struct wn_sessio
 /* Compresses by the policy, to the budgets that were fitted if there are any. report may be NULL. */
 wn_status wn_reading_compress(const struct wn_reading *reading, struct wn_session *session,
                               struct wn_compress_report *report, struct wn_error *err);
+
+/* Feeds other tokens, as part of a prompt of n_prompt tokens. */
+wn_status wn_reading_feed(struct wn_reading *reading, struct wn_session *session,
+                          const struct wn_tokens *tokens, int64_t n_prompt, struct wn_error *err);
 
 /* Tells what a compression came to that was probably not meant. */
 void wn_reading_note(const struct wn_reading *reading, bool is_flat_pyramid, bool is_all_protected);

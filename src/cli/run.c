@@ -16,6 +16,16 @@ static FILE *answer_stream(const struct wn_run *run) {
 
 /* ---- before anything long begins ---- */
 
+/* Budgets of the flags, in a context of `limit` tokens. */
+static wn_status plan_budgets(struct wn_run *run, int64_t limit, struct wn_error *err) {
+    const struct wn_standing_flags *flags = &run->options->standing;
+    run->n_prefill = wn_standing_tokens(flags->prefill, limit);
+    run->n_decode = wn_standing_tokens(flags->decode, limit);
+    wn_status status = wn_standing_check_context("prefill-budget", run->n_prefill, limit, err);
+    return status == WN_OK ? wn_standing_check_context("decode-budget", run->n_decode, limit, err)
+                           : status;
+}
+
 /* Fits the answers into the context. Returns through n_ctx how many tokens a session must be able
  * to hold. */
 static wn_status plan_lengths(struct wn_run *run, int64_t *n_ctx, struct wn_error *err) {
@@ -35,23 +45,35 @@ static wn_status plan_lengths(struct wn_run *run, int64_t *n_ctx, struct wn_erro
         int64_t n_prompt = wn_reading_n_prompt(&run->reading, i);
         int64_t n_left = limit - n_prompt;
         result->limit = wn_answer_limit(&options->answer, n_left);
+        /* A cache that keeps to a budget carries its text beyond the context. */
+        const bool is_endless = options->standing.decode != WN_STANDING_NONE &&
+                                options->answer.n_predict != WN_ANSWER_UNTIL_END &&
+                                !options->compare;
+        if (is_endless) {
+            result->limit = (struct wn_answer_limit){options->answer.n_predict, false};
+        }
         n_longest = n_prompt + result->limit.n_tokens > n_longest
                         ? n_prompt + result->limit.n_tokens
                         : n_longest;
-        wn_reading_note_cut(&run->reading, &options->answer, n_prompt, limit);
+        if (!is_endless) {
+            wn_reading_note_cut(&run->reading, &options->answer, n_prompt, limit);
+        }
     }
-    n_longest = options->reading.n_ctx == WN_N_CTX_AUTO ? n_longest : limit;
+    n_longest = options->reading.n_ctx == WN_N_CTX_AUTO && n_longest < limit ? n_longest : limit;
     *n_ctx = *n_ctx < n_longest ? n_longest : *n_ctx;
-    return WN_OK;
+    return plan_budgets(run, limit, err);
 }
 
 /* ---- answering ---- */
 
 static wn_status compress(struct wn_run *run, struct wn_run_result *result,
                           struct wn_session *session, struct wn_error *err) {
-    wn_status status = wn_reading_compress(&run->reading, session, &result->report, err);
+    run->prefill.report = (struct wn_standing_report){0};
+    wn_status status = wn_standing_compress(&run->prefill, run->options->keeps_what_is_left,
+                                            &run->reading, session, &result->report, err);
     result->compressed = status == WN_OK;
-    return status;
+    result->decode = run->decode;
+    return status == WN_OK ? wn_standing_begin(&result->decode, NULL, session, err) : status;
 }
 
 /* Prints an answer's heading, and the answer as it comes. */
@@ -94,6 +116,7 @@ static wn_status answer_both(struct wn_run *run, struct wn_run_result *result,
     if (status == WN_OK) {
         status = write_answer(run, result, "compressed cache", sessions->compressed,
                               &result->answer, err);
+        wn_standing_add(&result->decode, sessions->compressed);
     }
     if (status == WN_OK) {
         status = write_answer(run, result, "full cache", full, &result->full, err);
@@ -222,10 +245,14 @@ static wn_status answer_group(struct group *group, struct wn_error *err) {
         note_observed(run, group->session[group->n - 1]);
         status = compress_group(group, err);
     }
-    return status == WN_OK
-               ? wn_answer_generate_together(run->reading.model, run->reading.engine,
-                                             &run->options->answer, job, group->n, &output, err)
-               : status;
+    if (status == WN_OK) {
+        status = wn_answer_generate_together(run->reading.model, run->reading.engine,
+                                             &run->options->answer, job, group->n, &output, err);
+        for (int i = 0; i < group->n; i++) {
+            wn_standing_add(&run->result[group->first + i].decode, group->session[i]);
+        }
+    }
+    return status;
 }
 
 static wn_status answer_together(struct wn_run *run, int first, int n, struct wn_error *err) {
@@ -263,8 +290,17 @@ static wn_status prepare(struct wn_run *run, struct wn_error *err) {
         status = wn_reading_check_budget(&run->reading, err);
     }
     const struct wn_policy *fallback = options->has_fallback ? &options->fallback : NULL;
-    return status == WN_OK ? wn_reading_begin(&run->reading, fallback, n_ctx, &run->session, err)
-                           : status;
+    if (status == WN_OK) {
+        status = wn_reading_begin(&run->reading, fallback, n_ctx, &run->session, err);
+    }
+    if (status != WN_OK) {
+        return status;
+    }
+    /* With the policy that is in effect. */
+    wn_standing_for_prefill(&run->reading.policy, run->n_prefill, run->reading.engine_info.n_batch,
+                            &run->prefill);
+    wn_standing_for_decode(&options->standing, &run->reading.policy, run->n_decode, &run->decode);
+    return wn_standing_begin(&run->prefill, NULL, run->session, err);
 }
 
 static wn_status answer_all(struct wn_run *run, struct wn_error *err) {

@@ -7,6 +7,7 @@
 #include "cli/compression.h"
 #include "cli/reading.h"
 #include "cli/run_options.h"
+#include "cli/standing.h"
 #include "winnow.h"
 
 /* The compressed cache's distributions against the full one's, both read along the full answer. */
@@ -21,8 +22,9 @@ struct wn_run_result {
     struct wn_answer_limit limit;
     bool compressed; /* report is filled */
     struct wn_compress_report report;
-    struct wn_answer answer; /* from the compressed cache */
-    struct wn_answer full;   /* --compare */
+    struct wn_standing decode; /* while it was answered */
+    struct wn_answer answer;   /* from the compressed cache */
+    struct wn_answer full;     /* --compare */
     struct wn_run_comparison comparison;
 };
 
@@ -31,6 +33,10 @@ struct wn_run {
     struct wn_reading reading;
     struct wn_session *session;   /* the document; becomes the last question's */
     struct wn_run_result *result; /* [reading.n_questions], once the texts are read */
+    /* Budgets for reading, with what came of it for the last question and the document, and for
+     * answers. */
+    struct wn_standing prefill, decode;
+    int64_t n_prefill, n_decode; /* their entries per head; 0: none */
 
     /* Around the last question's compression; -1: not measured. The first holds observe_bytes of
      * scores too. */
@@ -56,6 +62,7 @@ struct wn_run_totals {
     int64_t n_full_answered, n_full_decoded; /* with the full cache */
     double full_decode_seconds;
     struct wn_run_comparison comparison;
+    struct wn_standing decode;
 };
 void wn_run_total(const struct wn_run *run, struct wn_run_totals *totals);
 

@@ -44,6 +44,7 @@ static json_t *question_json(struct wn_json *json, const struct wn_run *run, int
     wn_json_put_answer(json, object, &result->answer);
     wn_json_put(json, object, "compression",
                 result->compressed ? wn_json_compression(json, &result->report) : json_null());
+    wn_json_put(json, object, "decode_budget", wn_json_standing(json, &result->decode));
     if (run->options->compare) {
         json_t *full = json_object();
         wn_json_put_answer(json, full, &result->full);
@@ -70,6 +71,7 @@ wn_status wn_run_print_json(const struct wn_run *run, FILE *out, struct wn_error
     wn_json_put_documents(&json, root, &run->reading.documents);
     wn_json_put(&json, root, "prompt", wn_json_prompt(&json, &run->reading));
     wn_json_put(&json, root, "fitted", wn_json_fitted(&json, &run->reading));
+    wn_json_put(&json, root, "prefill_budget", wn_json_standing(&json, &run->prefill));
     wn_json_put(&json, root, "memory", memory_json(&json, run));
     wn_json_put_integer(&json, root, "answered_at_once", run->n_at_once);
     wn_json_put(&json, root, "answers", questions_json(&json, run));

@@ -35,6 +35,8 @@ static const struct wn_flag_part parts[] = {
     {task, sizeof task / sizeof task[0], 0},
     WN_FLAG_PART(wn_policy_common, struct wn_run_options, policy_flags),
     {wn_max_error_flags, WN_MAX_ERROR_N_FLAGS, offsetof(struct wn_run_options, max_error)},
+    WN_STANDING_PREFILL(struct wn_run_options, standing),
+    WN_STANDING_DECODE(struct wn_run_options, standing),
     {wn_answer_flags, N_ANSWER, offsetof(struct wn_run_options, answer)},
     WN_FLAG_PART(wn_reading_machine, struct wn_run_options, reading),
     {output, sizeof output / sizeof output[0], 0},
@@ -62,6 +64,45 @@ const struct wn_flag_table wn_run_flags = {
     .n_parts = sizeof parts / sizeof parts[0],
 };
 
+static wn_status check_standing(struct wn_run_options *options, struct wn_error *err) {
+    const bool reads_so = options->standing.prefill != WN_STANDING_NONE;
+    wn_status status =
+        wn_standing_check(&options->policy, "prefill-budget", options->standing.prefill, err);
+    if (status == WN_OK) {
+        status =
+            wn_standing_check(&options->policy, "decode-budget", options->standing.decode, err);
+    }
+    if (status == WN_OK && reads_so && options->compare) {
+        return wn_error_set(err, WN_E_ARG,
+                            "--compare and --prefill-budget exclude each other (there is no full "
+                            "cache to compare with; leave one out)");
+    }
+    options->keeps_what_is_left =
+        reads_so && !wn_args_was_given(&wn_run_flags, &options->given, "keep");
+    if (options->keeps_what_is_left) {
+        options->policy.keep = options->fallback.keep =
+            (struct wn_keep){.kind = WN_KEEP_SHARE, .share = 1};
+    }
+    return status;
+}
+
+static wn_status take_max_error(struct wn_run_options *options, struct wn_error *err) {
+    wn_status status = wn_max_error_take(&options->max_error, &wn_run_flags, &options->given,
+                                         &options->policy, err);
+    if (status == WN_OK && options->max_error.is_given) {
+        options->fallback.keep = options->policy.keep;
+        options->fallback.budget = options->policy.budget;
+        status = wn_max_error_check_reading(options->standing.prefill != WN_STANDING_NONE, err);
+    }
+    if (status == WN_OK && options->max_error.is_given &&
+        (options->reading.documents.n == 0 || options->questions.n == 0)) {
+        return wn_error_set(err, WN_E_ARG,
+                            "--max-error needs a document and a question apart from it (the end of "
+                            "the document measures the error; give both -f and -p)");
+    }
+    return status;
+}
+
 wn_status wn_run_options_parse(int argc, char **argv, struct wn_run_options *options,
                                struct wn_error *err) {
     *options = (struct wn_run_options){0};
@@ -76,18 +117,10 @@ wn_status wn_run_options_parse(int argc, char **argv, struct wn_run_options *opt
         status == WN_OK && wn_policy_flags_fallback(&options->policy_flags, &wn_run_flags,
                                                     &options->given, &options->fallback);
     if (status == WN_OK) {
-        status = wn_max_error_take(&options->max_error, &wn_run_flags, &options->given,
-                                   &options->policy, err);
+        status = take_max_error(options, err);
     }
-    if (options->max_error.is_given) {
-        options->fallback.keep = options->policy.keep;
-        options->fallback.budget = options->policy.budget;
-    }
-    if (status == WN_OK && options->max_error.is_given &&
-        (options->reading.documents.n == 0 || options->questions.n == 0)) {
-        return wn_error_set(err, WN_E_ARG,
-                            "--max-error needs a document and a question apart from it (the end of "
-                            "the document measures the error; give both -f and -p)");
+    if (status == WN_OK) {
+        status = check_standing(options, err);
     }
     return status == WN_OK ? wn_reading_options_check(&options->reading, options->questions.text,
                                                       options->questions.n, err)

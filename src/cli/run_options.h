@@ -8,6 +8,7 @@
 #include "cli/max_error.h"
 #include "cli/policy_flags.h"
 #include "cli/reading_options.h"
+#include "cli/standing_flags.h"
 #include "winnow_core.h"
 
 struct wn_run_options {
@@ -19,6 +20,8 @@ struct wn_run_options {
     bool has_fallback;       /* in its place, where the model does not suit it: */
     struct wn_policy fallback;
 
+    struct wn_standing_flags standing;
+    bool keeps_what_is_left; /* a budget for reading without --keep: there is nothing to compress */
     struct wn_answer_options answer;
     bool compare, json, help;
     struct wn_flags_given given; /* by row of wn_run_flags */

@@ -11,6 +11,7 @@ void wn_run_total(const struct wn_run *run, struct wn_run_totals *totals) {
         if (result->compressed) {
             wn_compression_add(&totals->compression, &run->reading.policy, &result->report);
         }
+        wn_standing_merge(&totals->decode, &result->decode);
         totals->n_answered += result->answer.n_tokens;
         totals->n_decoded += result->answer.n_decoded;
         totals->decode_seconds += result->answer.decode_seconds;
@@ -83,6 +84,8 @@ void wn_run_print_report(const struct wn_run *run, const struct wn_run_totals *t
     wn_reading_print_texts(&run->reading, out);
     wn_reading_print_policy(&run->reading, out);
     wn_compression_print(&totals->compression, out);
+    wn_standing_print(&run->prefill, "while reading ", out);
+    wn_standing_print(&totals->decode, "while answering ", out);
     print_resident(run, out);
     wn_reading_print_rehearsal(&run->reading, out);
     struct wn_text32 read, n_read;

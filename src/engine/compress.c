@@ -97,12 +97,48 @@ static void report_usage(const struct wn_session *session, struct wn_compress_re
     report->mean_kept = wn_mean_entries(&counts);
 }
 
+/* What a plan keeps of each head, but no more than `most`; NULL when it does not keep more. */
+static wn_status clip(const struct wn_plan *plan, int64_t most, int64_t **out,
+                      struct wn_error *err) {
+    bool exceeds = false;
+    for (int i = 0; i < plan->n_heads; i++)
+        exceeds = exceeds || plan->head[i].n_kept > most;
+    *out = NULL;
+    if (!exceeds)
+        return WN_OK;
+    int64_t *n_keep = malloc((size_t)plan->n_heads * sizeof *n_keep);
+    if (n_keep == NULL)
+        return wn_error_set(err, WN_E_MEMORY, "out of memory while compacting");
+    for (int i = 0; i < plan->n_heads; i++)
+        n_keep[i] = plan->head[i].n_kept < most ? plan->head[i].n_kept : most;
+    *out = n_keep;
+    return WN_OK;
+}
+
+/* Plans as wn_session_plan does, and once more where a head would keep more than `most` entries. */
+static wn_status plan_within(const struct wn_session *session, const struct wn_policy *policy,
+                             const int64_t *n_keep, int64_t most, struct wn_gathered *all,
+                             struct wn_plan *plan, struct wn_error *err) {
+    int64_t *clipped = NULL;
+    wn_status status = wn_session_plan(session, policy, n_keep, all, plan, err);
+    if (status == WN_OK)
+        status = clip(plan, most, &clipped, err);
+    if (clipped == NULL)
+        return status;
+    wn_plan_free(plan);
+    wn_gathered_free(all);
+    *plan = (struct wn_plan){0};
+    status = wn_session_plan(session, policy, clipped, all, plan, err);
+    free(clipped);
+    return status;
+}
+
 static wn_status compress(struct wn_session *session, const struct wn_policy *policy,
-                          const int64_t *n_keep, bool observes_on,
+                          const int64_t *n_keep, int64_t most, bool observes_on,
                           struct wn_compress_report *report, struct wn_error *err) {
     struct wn_gathered all;
     struct wn_plan plan = {0};
-    wn_status status = wn_session_plan(session, policy, n_keep, &all, &plan, err);
+    wn_status status = plan_within(session, policy, n_keep, most, &all, &plan, err);
     if (status == WN_OK)
         status = apply(session, &all, &plan, observes_on, err);
     if (status == WN_OK) {
@@ -119,10 +155,10 @@ static wn_status compress(struct wn_session *session, const struct wn_policy *po
 }
 
 wn_status wn_session_compress_onward(struct wn_session *session, const struct wn_policy *policy,
-                                     struct wn_error *err) {
+                                     int64_t most, struct wn_error *err) {
     struct wn_compress_report report = {0};
     const wn_status status =
-        compress(session, policy, NULL, session->n_observers > 0, &report, err);
+        compress(session, policy, NULL, most, session->n_observers > 0, &report, err);
     if (status == WN_OK)
         wn_pool_trim(session->engine->pool);
     return status;
@@ -140,7 +176,8 @@ wn_status wn_session_compress_to(struct wn_session *session, const struct wn_pol
     const struct wn_policy chosen = wn_session_policy(session, policy);
     if (policy->score != WN_SCORE_FULL && session->n_tokens > 0 &&
         wn_engine_compresses(session->engine))
-        status = compress(session, &chosen, n_keep, session->standing.is_set, &done, err);
+        status =
+            compress(session, &chosen, n_keep, INT64_MAX, session->standing.is_set, &done, err);
     if (status != WN_OK)
         return status;
     wn_session_drop_observation(session);

@@ -282,9 +282,10 @@ struct wn_entry_counts wn_session_count_entries(const struct wn_session *session
 static inline double wn_mean_entries(const struct wn_entry_counts *counts) {
     return counts->n_heads > 0 ? (double)counts->n_entries / counts->n_heads : 0.0;
 }
-/* Compresses; what was observed goes on being observed, of what is left. */
+/* Compresses so that no head keeps more than `most` entries; what was observed goes on being observed,
+ * of what is left. */
 wn_status wn_session_compress_onward(struct wn_session *session, const struct wn_policy *policy,
-                                     struct wn_error *err);
+                                     int64_t most, struct wn_error *err);
 /* WN_E_STATE, with the reason, where the session did not observe what the policy needs. */
 wn_status wn_session_check_observed(const struct wn_session *session,
                                     const struct wn_policy *policy, struct wn_error *err);

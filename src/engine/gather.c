@@ -188,7 +188,8 @@ wn_status wn_session_check_observed(const struct wn_session *session,
             err, WN_E_STATE,
             "policy %s was announced for a shorter text than the %lld tokens it has", name,
             (long long)session->n_tokens);
-    bool ok = (!foresees || ahead != NULL) && (!fits || session->sampled.n > 0);
+    bool ok =
+        (!foresees || (ahead != NULL && ahead->sum != NULL)) && (!fits || session->sampled.n > 0);
     if (needs == WN_OBSERVE_ALL) {
         const struct wn_observer *observer = wn_session_observer(session, policy);
         ok = ok && observer != NULL;

@@ -266,31 +266,86 @@ bool wn_model_token_is_end(const struct wn_model *model, int32_t token) {
 
 /* ---- chat turns ---- */
 
-/* Stands for the content while the template is applied; what is before and after it is the
- * template's own. */
-static const char content_mark[] = "winnow-content-mark";
+/* Marks stand for the texts while the template is applied; what is around them is the template's
+ * own. None is the beginning of another. */
+static const char user_mark[] = "winnow-user-mark";
+static const char answer_mark[] = "winnow-answer-mark";
+static const char next_mark[] = "winnow-next-mark";
+static const char system_mark[] = "winnow-system-mark";
 
-/* The template's text around a user turn's content. Free *rendered. */
-static wn_status render_around(const struct wn_model *model, char **rendered, const char **before,
-                               size_t *n_before, const char **after, struct wn_error *err) {
-    const struct llama_chat_message message = {.role = "user", .content = content_mark};
-    const int32_t n = llama_chat_apply_template(model->chat_template, &message, 1, true, NULL, 0);
-    char *text = n > 0 ? malloc((size_t)n + 1) : NULL;
+/* The messages in the model's template, and the beginning of an answer behind them; to be freed.
+ * NULL: it cannot be applied to them, or out of memory. */
+static char *render(const struct wn_model *model, const struct llama_chat_message *messages,
+                    size_t n) {
+    const int32_t n_bytes =
+        llama_chat_apply_template(model->chat_template, messages, n, true, NULL, 0);
+    char *text = n_bytes > 0 ? malloc((size_t)n_bytes + 1) : NULL;
     if (text == NULL)
-        return wn_error_set(err, WN_E_MEMORY, "out of memory while applying the chat template");
-    llama_chat_apply_template(model->chat_template, &message, 1, true, text, n + 1);
-    text[n] = '\0';
-    char *mark = strstr(text, content_mark);
-    if (mark == NULL || strstr(mark + 1, content_mark) != NULL) {
+        return NULL;
+    llama_chat_apply_template(model->chat_template, messages, n, true, text, n_bytes + 1);
+    text[n_bytes] = '\0';
+    return text;
+}
+
+/* Where the mark stands in the text, which must hold it once; NULL otherwise. */
+static const char *find_once(const char *text, const char *mark) {
+    const char *at = strstr(text, mark);
+    return at != NULL && strstr(at + 1, mark) == NULL ? at : NULL;
+}
+
+/* A template's text around the texts of a conversation. */
+struct cut {
+    char *rendered; /* to be freed */
+    const char *before, *between, *after;
+    size_t n_before, n_between;
+};
+
+/* Cuts what the template makes of the messages at two marks, of which the first stands in the first
+ * message; the text behind the second is `after`. False: they do not stand in it once, in order. */
+static bool cut_at(const struct wn_model *model, const struct llama_chat_message *messages,
+                   size_t n, const char *first_mark, const char *second_mark, struct cut *out) {
+    char *text = render(model, messages, n);
+    const char *first = text != NULL ? find_once(text, first_mark) : NULL;
+    const char *second = text != NULL ? find_once(text, second_mark) : NULL;
+    if (first == NULL || second == NULL || second < first) {
         free(text);
-        return wn_error_set(err, WN_E_MODEL,
-                            "the model's chat template does not hold the user's text exactly once");
+        return false;
     }
-    *rendered = text;
-    *before = text;
-    *n_before = (size_t)(mark - text);
-    *after = mark + strlen(content_mark);
-    return WN_OK;
+    const char *between = first + strlen(first_mark);
+    *out = (struct cut){.rendered = text,
+                        .before = text,
+                        .n_before = (size_t)(first - text),
+                        .between = between,
+                        .n_between = first == second ? 0 : (size_t)(second - between),
+                        .after = second + strlen(second_mark)};
+    return true;
+}
+
+static wn_status refuse_template(struct wn_error *err) {
+    return wn_error_set(err, WN_E_MODEL,
+                        "the model's chat template does not hold each text of a conversation "
+                        "exactly once");
+}
+
+/* Around the first user's text. */
+static bool cut_question(const struct wn_model *model, struct cut *out) {
+    const struct llama_chat_message message = {.role = "user", .content = user_mark};
+    return cut_at(model, &message, 1, user_mark, user_mark, out);
+}
+
+/* Around a later answer, up to the next user's text and behind it. */
+static bool cut_turn(const struct wn_model *model, struct cut *out) {
+    const struct llama_chat_message messages[] = {{.role = "user", .content = user_mark},
+                                                  {.role = "assistant", .content = answer_mark},
+                                                  {.role = "user", .content = next_mark}};
+    return cut_at(model, messages, 3, answer_mark, next_mark, out);
+}
+
+/* Around a system prompt, up to the first user's text. */
+static bool cut_system(const struct wn_model *model, struct cut *out) {
+    const struct llama_chat_message messages[] = {{.role = "system", .content = system_mark},
+                                                  {.role = "user", .content = user_mark}};
+    return cut_at(model, messages, 2, system_mark, user_mark, out);
 }
 
 /* A template that writes the begin token itself must not get a second one. */
@@ -301,45 +356,85 @@ static bool starts_with_begin(const struct wn_model *model, const char *text, si
     return piece != NULL && strlen(piece) <= n_bytes && strncmp(text, piece, strlen(piece)) == 0;
 }
 
+/* The template's text in front of the first text. */
+static wn_status append_beginning(const struct wn_model *model, const struct cut *cut,
+                                  struct wn_tokens *tokens, struct wn_error *err) {
+    return append_tokens(model, cut->before, cut->n_before,
+                         !starts_with_begin(model, cut->before, cut->n_before), true, tokens, err);
+}
+
+/* A text in front of the user's own, with a blank line behind it. */
+static wn_status append_paragraph(const struct wn_model *model, const char *text, size_t n_bytes,
+                                  bool add_begin, struct wn_tokens *tokens, struct wn_error *err) {
+    if (text == NULL || n_bytes == 0)
+        return add_begin ? append_tokens(model, "", 0, true, false, tokens, err) : WN_OK;
+    const wn_status status = append_plain(model, text, n_bytes, add_begin, tokens, err);
+    return status == WN_OK ? append_tokens(model, "\n\n", 2, false, false, tokens, err) : status;
+}
+
+/* Up to where the first user's text begins. A template that has no place for a system prompt gets it
+ * in front of that text. */
+static wn_status append_system(const struct wn_model *model, const char *system, size_t n_bytes,
+                               struct wn_tokens *tokens, struct wn_error *err) {
+    if (model->chat_template == NULL)
+        return append_paragraph(model, system, n_bytes, true, tokens, err);
+    const bool is_empty = system == NULL || n_bytes == 0;
+    struct cut cut = {0};
+    const bool has_place = !is_empty && cut_system(model, &cut);
+    if (!has_place && !cut_question(model, &cut))
+        return refuse_template(err);
+    wn_status status = append_beginning(model, &cut, tokens, err);
+    if (status == WN_OK && has_place)
+        status = append_plain(model, system, n_bytes, false, tokens, err);
+    if (status == WN_OK && has_place)
+        status = append_tokens(model, cut.between, cut.n_between, false, true, tokens, err);
+    if (status == WN_OK && !has_place)
+        status = append_paragraph(model, system, n_bytes, false, tokens, err);
+    free(cut.rendered);
+    return status;
+}
+
+wn_status wn_model_chat_begin(const struct wn_model *model, const char *system,
+                              size_t n_system_bytes, const char *document, size_t n_document_bytes,
+                              struct wn_tokens *out, struct wn_error *err) {
+    struct wn_tokens tokens = {0};
+    wn_status status = append_system(model, system, n_system_bytes, &tokens, err);
+    if (status == WN_OK)
+        status = append_paragraph(model, document, n_document_bytes, false, &tokens, err);
+    return hand_over(status, &tokens, out);
+}
+
 wn_status wn_model_chat_document(const struct wn_model *model, const char *document, size_t n_bytes,
                                  struct wn_tokens *out, struct wn_error *err) {
-    struct wn_tokens tokens = {0};
-    wn_status status = WN_OK;
-    char *rendered = NULL;
-    if (model->chat_template != NULL) {
-        const char *before, *after;
-        size_t n_before;
-        status = render_around(model, &rendered, &before, &n_before, &after, err);
-        if (status == WN_OK)
-            status = append_tokens(model, before, n_before,
-                                   !starts_with_begin(model, before, n_before), true, &tokens, err);
-    }
-    if (status == WN_OK && document != NULL && n_bytes > 0) {
-        status = append_plain(model, document, n_bytes, model->chat_template == NULL, &tokens, err);
-        if (status == WN_OK)
-            status = append_tokens(model, "\n\n", 2, false, false, &tokens, err);
-    } else if (status == WN_OK && model->chat_template == NULL) {
-        status = append_tokens(model, "", 0, true, false, &tokens, err);
-    }
-    free(rendered);
-    return hand_over(status, &tokens, out);
+    return wn_model_chat_begin(model, NULL, 0, document, n_bytes, out, err);
 }
 
 wn_status wn_model_chat_question(const struct wn_model *model, const char *question, size_t n_bytes,
                                  struct wn_tokens *out, struct wn_error *err) {
     struct wn_tokens tokens = {0};
     wn_status status = append_plain(model, question, n_bytes, false, &tokens, err);
-    if (status == WN_OK && model->chat_template != NULL) {
-        char *rendered;
-        const char *before, *after;
-        size_t n_before;
-        status = render_around(model, &rendered, &before, &n_before, &after, err);
-        if (status == WN_OK) {
-            status = append_tokens(model, after, strlen(after), false, true, &tokens, err);
-            free(rendered);
-        }
-    } else if (status == WN_OK) {
+    struct cut cut = {0};
+    if (status == WN_OK && model->chat_template == NULL)
         status = append_tokens(model, "\n", 1, false, false, &tokens, err);
-    }
+    else if (status == WN_OK)
+        status = cut_question(model, &cut)
+                     ? append_tokens(model, cut.after, strlen(cut.after), false, true, &tokens, err)
+                     : refuse_template(err);
+    free(cut.rendered);
+    return hand_over(status, &tokens, out);
+}
+
+wn_status wn_model_chat_next(const struct wn_model *model, struct wn_tokens *out,
+                             struct wn_error *err) {
+    struct wn_tokens tokens = {0};
+    struct cut cut = {0};
+    wn_status status = WN_OK;
+    if (model->chat_template == NULL)
+        status = append_tokens(model, "\n\n", 2, false, false, &tokens, err);
+    else
+        status = cut_turn(model, &cut)
+                     ? append_tokens(model, cut.between, cut.n_between, false, true, &tokens, err)
+                     : refuse_template(err);
+    free(cut.rendered);
     return hand_over(status, &tokens, out);
 }

@@ -146,17 +146,31 @@ static double mean_entries(const struct wn_session *session) {
     return wn_mean_entries(&counts);
 }
 
-static wn_status compress_to_budget(struct wn_session *session, struct wn_error *err) {
+/* Nobody knows what to keep before a query was seen, as after a cache was loaded. */
+static bool is_blind(const struct wn_session *session) {
+    const struct wn_policy *policy = &session->standing.budget.policy;
+    const struct wn_observer *ahead = wn_session_find_observer(session, WN_OBSERVER_FORESEEN);
+    if (wn_policy_foresees(policy) && (ahead == NULL || ahead->n_seen < FEWEST_QUERIES))
+        return true;
+    return wn_policy_observe(policy) != WN_OBSERVE_NONE &&
+           wn_session_n_recent(session) < FEWEST_QUERIES;
+}
+
+/* Down to the budget, and no head to more than `most` entries. */
+static wn_status compress_to_budget(struct wn_session *session, int64_t most,
+                                    struct wn_error *err) {
     struct wn_standing *standing = &session->standing;
+    if (is_blind(session))
+        return WN_OK;
     const double started = wn_clock(), n = mean_entries(session);
     struct wn_policy policy = wn_session_policy(session, &standing->budget.policy);
     policy.keep = (struct wn_keep){.kind = WN_KEEP_SHARE,
                                    .share = fmin(1.0, (double)standing->budget.tokens / n)};
-    wn_status status = wn_session_compress_onward(session, &policy, err);
+    wn_status status = wn_session_compress_onward(session, &policy, most, err);
     if (status == WN_E_BUDGET) {
         /* A short head's part does not hold what is protected: as many as it holds are. */
         policy.sink = policy.recent = WN_PROTECT_AUTO;
-        status = wn_session_compress_onward(session, &policy, err);
+        status = wn_session_compress_onward(session, &policy, most, err);
     }
     if (status == WN_OK) {
         const int64_t n_fed = wn_session_n_tokens(session);
@@ -172,7 +186,13 @@ static wn_status compress_to_budget(struct wn_session *session, struct wn_error 
 
 static wn_status rebase(struct wn_session *session, struct wn_error *err) {
     struct wn_standing_report *report = &session->standing.report;
-    const wn_status status = wn_session_rebase(session, err);
+    const int64_t half = session->engine->n_ctx / 2;
+    wn_status status = WN_OK;
+    /* A head that keeps almost everything leaves no lower positions to move to. */
+    if (wn_session_count_entries(session).max_entries > half)
+        status = compress_to_budget(session, half, err);
+    if (status == WN_OK)
+        status = wn_session_rebase(session, err);
     if (status != WN_OK)
         return status;
     report->rebased_last_at = wn_session_n_tokens(session);
@@ -185,21 +205,21 @@ static int64_t at_most(int64_t n, int64_t most) {
     return n < most ? n : most;
 }
 
-/* Nobody knows what to keep before a query was seen, as after a cache was loaded. */
-static bool is_blind(const struct wn_session *session) {
-    const struct wn_policy *policy = &session->standing.budget.policy;
-    const struct wn_observer *ahead = wn_session_find_observer(session, WN_OBSERVER_FORESEEN);
-    if (wn_policy_foresees(policy) && (ahead == NULL || ahead->n_seen < FEWEST_QUERIES))
-        return true;
-    return wn_policy_observe(policy) != WN_OBSERVE_NONE &&
-           wn_session_n_recent(session) < FEWEST_QUERIES;
-}
-
 /* Queries can be placed behind a text only as far as its length is known. */
 static void go_beyond(struct wn_session *session, int64_t n) {
     struct wn_observer *ahead = wn_session_find_observer(session, WN_OBSERVER_FORESEEN);
     if (ahead != NULL && session->n_tokens + n > ahead->n_total)
         ahead->rolls = true;
+}
+
+/* A step ends where the context does; where little of it is left positions are re-based. */
+static wn_status stay_in_context(struct wn_session *session, int64_t *n, struct wn_error *err) {
+    const int64_t n_ctx = session->engine->n_ctx;
+    wn_status status = WN_OK;
+    if (*n > n_ctx - session->n_tokens && n_ctx - session->n_tokens < n_ctx / 4)
+        status = rebase(session, err);
+    *n = at_most(*n, n_ctx - session->n_tokens);
+    return status;
 }
 
 wn_status wn_session_make_room(struct wn_session *session, int64_t *n, struct wn_error *err) {
@@ -209,13 +229,13 @@ wn_status wn_session_make_room(struct wn_session *session, int64_t *n, struct wn
     const int64_t most = budget->tokens + budget->slack;
     wn_status status = foresee(session, &budget->policy, err);
     int64_t room = most - (int64_t)ceil(mean_entries(session));
-    if (status == WN_OK && room < *n && room < budget->slack && !is_blind(session)) {
-        status = compress_to_budget(session, err);
+    if (status == WN_OK && room < *n && room < budget->slack) {
+        status = compress_to_budget(session, INT64_MAX, err);
         room = most - (int64_t)ceil(mean_entries(session));
     }
     *n = at_most(*n, room < 1 ? budget->slack : room);
-    if (status == WN_OK && *n > session->engine->n_ctx - session->n_tokens)
-        status = rebase(session, err);
+    if (status == WN_OK)
+        status = stay_in_context(session, n, err);
     go_beyond(session, *n);
     return status;
 }
@@ -231,5 +251,5 @@ wn_status wn_session_settle(struct wn_session *session, struct wn_error *err) {
     if (!session->standing.is_set ||
         mean_entries(session) <= (double)session->standing.budget.tokens)
         return WN_OK;
-    return compress_to_budget(session, err);
+    return compress_to_budget(session, INT64_MAX, err);
 }

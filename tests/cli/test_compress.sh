@@ -297,7 +297,11 @@ cp "$made/all.wkv" "$made/changed.wkv"
 last_command="ask -i, of a file that is changed"
 {
     echo "What is the red boat called?"
-    sleep 3
+    # Once the first answer is there.
+    for _ in {1..600}; do
+        [ "$(wc -l <"$work/out")" -lt 2 ] || break
+        sleep 0.1
+    done
     cp "$made/target.wkv" "$made/changed.wkv"
     echo "And the green one?"
 } | "$WINNOW_BIN" ask "$made/changed.wkv" -t 1 -i -n 3 -q >"$work/out" 2>"$work/err"

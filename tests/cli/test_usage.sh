@@ -72,6 +72,19 @@ refused 2 "--window '0' is refused \(out of range; give all or 1 to" run "${ques
 refused 2 '--window: snapkv ' run "${question[@]}" --policy snapkv --window all
 refused 2 '--group: the weights sum to 0.9' run "${question[@]}" --group 0.5,0.4
 refused 2 "--group is refused \('0.5,x' is neither" run "${question[@]}" --group 0.5,x
+for budget in 0 -5 x 1.5 20% ''; do
+    refused 2 '--decode-budget is refused \(.*; give entries per head, auto or none\)' \
+        run "${question[@]}" --decode-budget "$budget"
+    refused 2 '--prefill-budget is refused' compress -m "$missing" --prefill-budget "$budget"
+done
+refused 2 '--prefill-budget 8 leaves too few entries per head .*--recent 32' \
+    run "${question[@]}" --prefill-budget 8 --recent 32
+refused 2 '--compare and --prefill-budget exclude' \
+    run "${question[@]}" --prefill-budget 100 --compare
+refused 2 '--max-error and --prefill-budget exclude each other' \
+    run "${question[@]}" -f "$missing" --max-error 0.1 --prefill-budget 100
+refused 2 '--max-error and --prefill-budget exclude each other' \
+    compress -m "$missing" -f "$missing" -o a.wkv --max-error 0.1 --prefill-budget auto
 refused 2 "--merge '1.5' is refused .*-1 to 1" run "${question[@]}" --merge 1.5
 refused 2 'unknown fit .values. \(choose from none, b, v, bv\)' run "${question[@]}" --fit values
 refused 2 "--ridge '0' is refused .*above 0, up to 1000" run "${question[@]}" --ridge 0
@@ -98,13 +111,15 @@ refused 2 'unknown budget .adaptiv. \(did you mean adaptive\?\)' run "${question
 refused 2 "--gamma 'inf' is refused \(not a finite number; give 0 to 100\)" \
     run "${question[@]}" --policy exposure --gamma inf
 refused 2 'unknown subcommand compres \(did you mean compress\?\)' compres
+refused 2 'unknown subcommand caht \(did you mean chat\?\)' caht
+refused 1 'cannot use the model' chat -m "$missing"
 refused 2 'no output given' compress -m "$missing" -f text
 refused 2 'no FILE given \(ask needs one; write winnow ask FILE\)' ask -p hello
 refused 2 'unknown flag --compare' inspect "${question[@]}" --compare
 refused 2 'no document and no question' inspect -m "$missing"
 
 # An output that cannot be written is a failure, whatever was asked for.
-for words in --help --version "run --help" "inspect --help" "compress --help" "ask --help"; do
+for words in --help --version "run --help" "inspect --help" "compress --help" "ask --help" "chat --help"; do
     last_command="$words >/dev/full"
     # shellcheck disable=SC2086 # several words
     "$WINNOW_BIN" $words >/dev/full 2>"$work/err" && fail "exit status 0 although nothing was written"

@@ -216,9 +216,13 @@ static void a_step_over_several_sessions_keeps_them_apart(void **state) {
         together[i] = read_text(NULL, lengths[i]);
         alone[i] = read_text(NULL, lengths[i]);
         parts[i] = (struct wn_step_part){
-            .session = together[i], .tokens = tokens + lengths[i], .n_tokens = news[i]};
+            .session = together[i],
+            .tokens = tokens + lengths[i],
+            .n_tokens = news[i],
+            .last_logits = true,
+        };
     }
-    if (wn_engine_step(engine, parts, N_PARTS, true, &err) != WN_OK)
+    if (wn_engine_step(engine, parts, N_PARTS, &err) != WN_OK)
         fail_msg("%s", err.message);
     float *last = malloc((size_t)N_PARTS * (size_t)model->n_vocab * sizeof *last);
     for (int i = 0, row = -1; i < N_PARTS; i++) {

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli/standing.h"
+
+#include "cli/format.h"
+
+#include <inttypes.h>
+#include <math.h>
+
+void wn_standing_for_decode(const struct wn_standing_flags *flags, const struct wn_policy *policy,
+                            int64_t tokens, struct wn_standing *out) {
+    *out = (struct wn_standing){0};
+    if (tokens == 0) {
+        return;
+    }
+    wn_standing_budget_default(&out->budget, tokens);
+    out->budget.policy = *policy;
+    out->budget.window = (int)flags->window;
+    if (flags->slack > 0) {
+        out->budget.slack = flags->slack;
+    }
+}
+
+void wn_standing_for_prefill(const struct wn_policy *policy, int64_t tokens, int n_batch,
+                             struct wn_standing *out) {
+    *out = (struct wn_standing){0};
+    if (tokens == 0) {
+        return;
+    }
+    wn_standing_budget_default(&out->budget, tokens);
+    out->budget.policy = *policy;
+    out->budget.slack = n_batch;
+}
+
+wn_status wn_standing_begin(struct wn_standing *standing, const struct wn_policy *fallback,
+                            struct wn_session *session, struct wn_error *err) {
+    if (standing->budget.tokens == 0) {
+        return WN_OK;
+    }
+    wn_status status = wn_session_set_budget(session, &standing->budget, err);
+    if (status == WN_E_MODEL && fallback != NULL) {
+        standing->budget.policy = *fallback;
+        status = wn_session_set_budget(session, &standing->budget, err);
+    }
+    return status;
+}
+
+static void add_report(struct wn_standing_report *report, const struct wn_standing_report *more) {
+    report->n_compressions += more->n_compressions;
+    report->seconds += more->seconds;
+    if (more->peak_entries > report->peak_entries) {
+        report->peak_entries = more->peak_entries;
+    }
+    report->n_rebased += more->n_rebased;
+    if (report->rebased_at == 0) {
+        report->rebased_at = more->rebased_at;
+    }
+    if (more->rebased_last_at > 0) {
+        report->rebased_last_at = more->rebased_last_at;
+    }
+    report->position = more->position;
+}
+
+void wn_standing_add(struct wn_standing *standing, const struct wn_session *session) {
+    struct wn_standing_report more;
+    if (standing->budget.tokens > 0) {
+        wn_session_standing_report(session, &more);
+        add_report(&standing->report, &more);
+    }
+}
+
+void wn_standing_merge(struct wn_standing *standing, const struct wn_standing *more) {
+    if (more->budget.tokens > 0) {
+        standing->budget = more->budget;
+        add_report(&standing->report, &more->report);
+    }
+}
+
+/* A share is one of the text, whatever was left of it. */
+static struct wn_policy policy_of_text(const struct wn_policy *policy, int64_t n_tokens) {
+    struct wn_policy of_text = *policy;
+    if (policy->keep.kind == WN_KEEP_SHARE) {
+        const int64_t tokens = llround(policy->keep.share * (double)n_tokens);
+        of_text.keep = (struct wn_keep){.kind = WN_KEEP_TOKENS, .tokens = tokens > 1 ? tokens : 1};
+    }
+    return of_text;
+}
+
+wn_status wn_standing_compress(struct wn_standing *prefill, bool keeps_what_is_left,
+                               const struct wn_reading *reading, struct wn_session *session,
+                               struct wn_compress_report *report, struct wn_error *err) {
+    if (prefill->budget.tokens == 0) {
+        return wn_reading_compress(reading, session, report, err);
+    }
+    const struct wn_engine_info *engine = &reading->engine_info;
+    struct wn_policy chosen = policy_of_text(&reading->policy, wn_session_n_tokens(session));
+    if (keeps_what_is_left) {
+        wn_policy_default(&chosen, WN_SCORE_FULL);
+    }
+    wn_standing_add(prefill, session);
+    wn_status status = wn_session_set_budget(session, NULL, err);
+    if (status == WN_OK) {
+        status = wn_session_compress(session, &chosen, report, err);
+    }
+    if (status == WN_OK) {
+        report->n_before = report->n_tokens * engine->n_kv_heads;
+        report->before_bytes = report->n_tokens * engine->token_bytes;
+    }
+    return status;
+}
+
+static void print_rebased(const struct wn_standing_report *report, FILE *out) {
+    struct wn_text32 first, last;
+    if (report->n_rebased == 0) {
+        return;
+    }
+    fprintf(out, "; positions re-based at %s tokens", wn_format_count(report->rebased_at, &first));
+    if (report->n_rebased > 1) {
+        fprintf(out, ", %" PRId64 " times, the last at %s", report->n_rebased,
+                wn_format_count(report->rebased_last_at, &last));
+    }
+}
+
+void wn_standing_print(const struct wn_standing *standing, const char *when, FILE *out) {
+    const struct wn_standing_report *report = &standing->report;
+    struct wn_text32 tokens, slack, seconds, peak;
+    if (standing->budget.tokens == 0) {
+        return;
+    }
+    fprintf(out, "budget     %s%s entries a head + %s, ", when,
+            wn_format_count(standing->budget.tokens, &tokens),
+            wn_format_count(standing->budget.slack, &slack));
+    if (report->n_compressions == 0) {
+        fputs("not reached", out);
+    } else {
+        fprintf(out, "compressed again %" PRId64 " time%s in %s", report->n_compressions,
+                report->n_compressions == 1 ? "" : "s",
+                wn_format_seconds(report->seconds, &seconds));
+    }
+    if (report->peak_entries > 0) {
+        fprintf(out, ", at most %s held", wn_format_count(report->peak_entries, &peak));
+    }
+    print_rebased(report, out);
+    fputc('\n', out);
+}
