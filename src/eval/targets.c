@@ -27,6 +27,7 @@ const struct wn_target_group *wn_target_groups(int *n) {
         {"scoring", "cost of observing, scoring and selecting", wn_target_scoring, false},
         {"foresight", "cost of foresight, its fit and rehearsal", wn_target_foresight, false},
         {"quality", "KL of the policies against the full cache", wn_target_quality, false},
+        {"standing", "what standing budgets lose, and what they hold", wn_target_standing, false},
         {"study", "KL of variants of foresight and rehearsal", wn_target_study, true},
         {"methods", "KL of every method at four budgets", wn_target_methods, true},
         {"needles", "facts that the policies keep, on RULER's retrieval tasks", wn_target_needles,
