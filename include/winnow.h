@@ -312,7 +312,8 @@ int64_t wn_session_positions(const struct wn_session *session, int layer, int he
  * (wn_policy_rehearses), and tells what a question not yet known may need. Costs about as much as
  * feeding the text did; the session holds the same tokens afterwards. To be called after the text
  * was fed and before it is compressed; a second call begins anew. options: on_progress alone is
- * used, with the tokens repeated; may be NULL.
+ * used, with the tokens repeated; may be NULL. A text compressed under a standing budget can be
+ * rehearsed: of what it kept.
  * WN_E_CONTEXT when fewer than some 60 tokens of context are left behind the text;
  * WN_REHEARSAL_TOKENS are the most that are used. WN_E_ARG, WN_E_MEMORY, WN_E_ABORTED, WN_E_BACKEND:
  * nothing is collected.
@@ -358,11 +359,11 @@ struct wn_standing_budget {
     int64_t tokens;          /* entries per KV head, the mean over heads where the policy divides
                                 its budget among them; >= 1 and room for the protected ones */
     int64_t slack;           /* >= 1: entries per head above it before it is compressed again */
-    int window;              /* last queries that are kept for it, 1 .. 4096: what the policy looks
-                                at, whatever it would look at of a whole text */
+    int window;              /* last queries that are kept for it, 1 .. 4096: what policies other than
+                                foresight look at, and fits, whatever they would of a whole text */
 };
-/* The program's defaults: foresight, a slack of an eighth of the budget within 32 .. 256, and the
- * last 256 queries. */
+/* The program's defaults: foresight without a fit, a slack of an eighth of the budget within 32 .. 256,
+ * and the last 256 queries. */
 void wn_standing_budget_default(struct wn_standing_budget *budget, int64_t tokens);
 
 /*
@@ -370,7 +371,9 @@ void wn_standing_budget_default(struct wn_standing_budget *budget, int64_t token
  * room left, a feed of several tokens ends within the budget, and one of a single token within budget
  * plus slack. While a prompt is fed for which the policy was announced (wn_session_observe), its own
  * observation decides and is kept up, so that the prompt can be compressed at its end as usual;
- * otherwise the last queries decide.
+ * otherwise what queries saw since the budget was set, the last ones most (docs/standing.md). With one
+ * set, wn_session_compress serves policies that were not announced likewise. A budget that is to hold
+ * from later on can be set before the prompt with tokens = INT32_MAX / 2, and lowered then.
  * Where the text would leave the engine's n_ctx, its positions are re-based: those of kept entries move
  * down together, the first and the most recent keep their distances, and what lies between is drawn
  * together in order. wn_session_n_tokens still counts all tokens fed.

@@ -204,11 +204,12 @@ static wn_status answer_group(struct group *group, FILE *stream, struct wn_error
     const struct wn_answer_output output = {
         .stream = stream, .on_answer = on_answer, .user = group};
     wn_status status = make_sessions(group, err);
-    if (status == WN_OK) {
-        status = wn_reading_feed_questions(reading, group->session, group->first, group->n, err);
-    }
+    /* A cache does not tell what queries saw: those of the question come first. */
     if (status == WN_OK) {
         status = begin_budgets(group, err);
+    }
+    if (status == WN_OK) {
+        status = wn_reading_feed_questions(reading, group->session, group->first, group->n, err);
     }
     if (status == WN_OK) {
         status = wn_answer_generate_together(reading->model, reading->engine, &ask->options->answer,

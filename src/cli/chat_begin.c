@@ -16,6 +16,9 @@ static wn_status read_exactly(struct wn_chat *chat, struct wn_session *session,
     wn_status status = wn_reading_observe(reading, wn_chat_fallback(chat), session, err);
     chat->standing.budget.policy = reading->policy;
     if (status == WN_OK) {
+        status = wn_standing_await(&chat->standing, session, err);
+    }
+    if (status == WN_OK) {
         status = wn_reading_feed_document(reading, session, err);
     }
     if (status != WN_OK) {

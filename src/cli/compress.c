@@ -92,8 +92,9 @@ static wn_status work(struct compress *compress, struct wn_error *err) {
     wn_status status = wn_reading_feed_document(reading, compress->session, err);
     if (status == WN_OK) {
         compress->full_resident_bytes = wn_resident_bytes();
-        status = wn_standing_compress(&compress->prefill, compress->options->keeps_what_is_left,
-                                      reading, compress->session, &compress->report, err);
+        status =
+            wn_standing_compress(&compress->prefill, NULL, compress->options->keeps_what_is_left,
+                                 reading, compress->session, &compress->report, err);
         compress->compressed_resident_bytes = wn_resident_bytes();
     }
     /* A signal until here leaves no file; from here on the file is completed. */

@@ -69,8 +69,9 @@ static wn_status plan_lengths(struct wn_run *run, int64_t *n_ctx, struct wn_erro
 static wn_status compress(struct wn_run *run, struct wn_run_result *result,
                           struct wn_session *session, struct wn_error *err) {
     run->prefill.report = (struct wn_standing_report){0};
-    wn_status status = wn_standing_compress(&run->prefill, run->options->keeps_what_is_left,
-                                            &run->reading, session, &result->report, err);
+    wn_status status =
+        wn_standing_compress(&run->prefill, &run->decode, run->options->keeps_what_is_left,
+                             &run->reading, session, &result->report, err);
     result->compressed = status == WN_OK;
     result->decode = run->decode;
     return status == WN_OK ? wn_standing_begin(&result->decode, NULL, session, err) : status;
@@ -104,6 +105,9 @@ static wn_status answer_both(struct wn_run *run, struct wn_run_result *result,
     /* The full cache's answer needs no scores: keeping everything ends their collection. */
     struct wn_policy everything;
     wn_policy_default(&everything, WN_SCORE_FULL);
+    if (status == WN_OK) {
+        status = wn_session_set_budget(full, NULL, err);
+    }
     if (status == WN_OK) {
         status = wn_session_compress(full, &everything, NULL, err);
     }
@@ -300,7 +304,8 @@ static wn_status prepare(struct wn_run *run, struct wn_error *err) {
     wn_standing_for_prefill(&run->reading.policy, run->n_prefill, run->reading.engine_info.n_batch,
                             &run->prefill);
     wn_standing_for_decode(&options->standing, &run->reading.policy, run->n_decode, &run->decode);
-    return wn_standing_begin(&run->prefill, NULL, run->session, err);
+    return run->n_prefill > 0 ? wn_standing_begin(&run->prefill, NULL, run->session, err)
+                              : wn_standing_await(&run->decode, run->session, err);
 }
 
 static wn_status answer_all(struct wn_run *run, struct wn_error *err) {

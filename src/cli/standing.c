@@ -31,17 +31,34 @@ void wn_standing_for_prefill(const struct wn_policy *policy, int64_t tokens, int
     out->budget.slack = n_batch;
 }
 
+/* A prompt's end is fitted, and not each step on the way or from there on. */
+static wn_status set_budget(struct wn_session *session, const struct wn_standing *standing,
+                            int64_t tokens, struct wn_error *err) {
+    struct wn_standing_budget budget = standing->budget;
+    budget.policy.fit = WN_FIT_NONE;
+    budget.tokens = tokens;
+    return wn_session_set_budget(session, &budget, err);
+}
+
 wn_status wn_standing_begin(struct wn_standing *standing, const struct wn_policy *fallback,
                             struct wn_session *session, struct wn_error *err) {
     if (standing->budget.tokens == 0) {
         return WN_OK;
     }
-    wn_status status = wn_session_set_budget(session, &standing->budget, err);
+    wn_status status = set_budget(session, standing, standing->budget.tokens, err);
     if (status == WN_E_MODEL && fallback != NULL) {
         standing->budget.policy = *fallback;
-        status = wn_session_set_budget(session, &standing->budget, err);
+        status = set_budget(session, standing, standing->budget.tokens, err);
     }
     return status;
+}
+
+wn_status wn_standing_await(const struct wn_standing *standing, struct wn_session *session,
+                            struct wn_error *err) {
+    if (standing == NULL || standing->budget.tokens == 0) {
+        return wn_session_set_budget(session, NULL, err);
+    }
+    return set_budget(session, standing, INT32_MAX / 2, err);
 }
 
 static void add_report(struct wn_standing_report *report, const struct wn_standing_report *more) {
@@ -85,9 +102,10 @@ static struct wn_policy policy_of_text(const struct wn_policy *policy, int64_t n
     return of_text;
 }
 
-wn_status wn_standing_compress(struct wn_standing *prefill, bool keeps_what_is_left,
-                               const struct wn_reading *reading, struct wn_session *session,
-                               struct wn_compress_report *report, struct wn_error *err) {
+wn_status wn_standing_compress(struct wn_standing *prefill, const struct wn_standing *decode,
+                               bool keeps_what_is_left, const struct wn_reading *reading,
+                               struct wn_session *session, struct wn_compress_report *report,
+                               struct wn_error *err) {
     if (prefill->budget.tokens == 0) {
         return wn_reading_compress(reading, session, report, err);
     }
@@ -97,7 +115,7 @@ wn_status wn_standing_compress(struct wn_standing *prefill, bool keeps_what_is_l
         wn_policy_default(&chosen, WN_SCORE_FULL);
     }
     wn_standing_add(prefill, session);
-    wn_status status = wn_session_set_budget(session, NULL, err);
+    wn_status status = wn_standing_await(decode, session, err);
     if (status == WN_OK) {
         status = wn_session_compress(session, &chosen, report, err);
     }

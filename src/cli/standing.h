@@ -26,6 +26,10 @@ void wn_standing_for_prefill(const struct wn_policy *policy, int64_t tokens, int
  * the budget's place where the model does not suit that one. */
 wn_status wn_standing_begin(struct wn_standing *standing, const struct wn_policy *fallback,
                             struct wn_session *session, struct wn_error *err);
+/* Has a session that is still to be read or compressed see what the budget will need to know, without
+ * keeping to it yet; without one it ends what an earlier budget saw. */
+wn_status wn_standing_await(const struct wn_standing *standing, struct wn_session *session,
+                            struct wn_error *err);
 /* Adds what a session says of the time since to the report: numbers are summed, the peak is the
  * largest. */
 void wn_standing_add(struct wn_standing *standing, const struct wn_session *session);
@@ -34,12 +38,14 @@ void wn_standing_merge(struct wn_standing *standing, const struct wn_standing *m
 
 /*
  * Compresses a prompt that is read, as wn_reading_compress. A budget for reading ends with it, with
- * what it came to added; the policy's share and the report are then those of the whole text, and with
- * `keeps_what_is_left` observation ends and nothing else is done.
+ * what it came to added, and `decode` (may be NULL), for what follows, is awaited; the policy's share and
+ * the report are then those of the whole text, and with `keeps_what_is_left` observation ends and
+ * nothing else is done.
  */
-wn_status wn_standing_compress(struct wn_standing *prefill, bool keeps_what_is_left,
-                               const struct wn_reading *reading, struct wn_session *session,
-                               struct wn_compress_report *report, struct wn_error *err);
+wn_status wn_standing_compress(struct wn_standing *prefill, const struct wn_standing *decode,
+                               bool keeps_what_is_left, const struct wn_reading *reading,
+                               struct wn_session *session, struct wn_compress_report *report,
+                               struct wn_error *err);
 
 /* Prints the line "budget", `when` in front of the numbers; nothing without one. */
 void wn_standing_print(const struct wn_standing *standing, const char *when, FILE *out);

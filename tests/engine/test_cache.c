@@ -100,7 +100,6 @@ static void what_is_loaded_goes_on(void **state) {
         fixture_feed(both[i], fixture->text.id + N + N_NEXT, 1);
     }
     assert_same_logits(fixture, session, copy);
-    assert_int_equal(wn_session_rehearse(copy, fixture->text.id, N, NULL, NULL), WN_E_STATE);
     /* Saved again, it is another file. */
     assert_int_equal(wn_session_save(copy, path, NULL, NULL), WN_OK);
     struct wn_session *again = loaded(fixture->engine);

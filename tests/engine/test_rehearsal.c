@@ -386,7 +386,9 @@ static void hard_cases(void **state) {
     struct wn_policy window;
     wn_policy_default(&window, WN_SCORE_V_NORM);
     assert_int_equal(wn_session_compress(session, &window, &report, &err), WN_OK);
-    assert_int_equal(wn_session_rehearse(session, fixture->text.id, 60, NULL, &err), WN_E_STATE);
+    /* What it kept can be rehearsed, but was not foreseen. */
+    assert_int_equal(wn_session_rehearse(session, fixture->text.id, 60, NULL, &err), WN_OK);
+    assert_int_equal(wn_session_compress(session, &policy, &report, &err), WN_E_STATE);
     wn_session_free(session);
 }
 

