@@ -359,7 +359,7 @@ struct wn_standing_budget {
     int64_t tokens;          /* entries per KV head, the mean over heads where the policy divides
                                 its budget among them; >= 1 and room for the protected ones */
     int64_t slack;           /* >= 1: entries per head above it before it is compressed again */
-    int window;              /* last queries that are kept for it, 1 .. 4096: what policies other than
+    int window; /* last queries that are kept for it, 1 .. 4096: what policies other than
                                 foresight look at, and fits, whatever they would of a whole text */
 };
 /* The program's defaults: foresight without a fit, a slack of an eighth of the budget within 32 .. 256,

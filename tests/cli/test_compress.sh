@@ -295,6 +295,7 @@ says 'cannot write .*target.wkv \(File too large\)'
 # Changed in place while it is open.
 cp "$made/all.wkv" "$made/changed.wkv"
 last_command="ask -i, of a file that is changed"
+# shellcheck disable=SC2094 # the loop waits for what the program writes
 {
     echo "What is the red boat called?"
     # Once the first answer is there.
