@@ -54,8 +54,10 @@ static inline int wn_observer_rows(const struct wn_observer *observer, int n_gro
 }
 
 /* Foreseen queries among tokens [position0, position0 + n) of a text: their number, and the first one's
- * place in that range. The others follow at wn_foresee_stride. */
+ * place in that range. The others follow at wn_observer_stride. */
 int wn_foresee_count(const struct wn_observer *observer, int64_t position0, int n, int *first);
+int wn_observer_stride(const struct wn_observer *observer);
+/* Where the end is known. */
 int wn_foresee_stride(int64_t n_total);
 /* Where the query of a position is placed, given the text's length; and given the step that it is part of,
  * of `n` tokens from position0 on. */

@@ -256,8 +256,7 @@ static struct wn_rows place_queries(const struct wn_attention *attention, int la
     const struct wn_layer_rope *rope = &attention->ropes[layer];
     const struct wn_span *span = &attention->spans[item->span];
     const struct wn_observer *observer = span_observer(span, WN_OBSERVER_FORESEEN);
-    const int g = group_size(geometry);
-    const int stride = observer->rolls ? 1 : wn_foresee_stride(observer->n_total);
+    const int g = group_size(geometry), stride = wn_observer_stride(observer);
     const size_t dim = (size_t)geometry->k_dim;
     int row0;
     n_foreseen(span, &row0);

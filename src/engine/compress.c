@@ -54,18 +54,12 @@ struct wn_entry_counts wn_session_count_entries(const struct wn_session *session
     return c;
 }
 
-/* Room for the sums of the longest head. */
-static float *make_sums(const struct wn_gathered *all) {
-    int64_t most = 1;
-    for (int i = 0; i < all->n_heads; i++)
-        most = all->view[i].n_entries > most ? all->view[i].n_entries : most;
-    return malloc((size_t)most * sizeof(float));
-}
-
 static wn_status apply(struct wn_session *session, const struct wn_gathered *all,
                        const struct wn_plan *plan, bool observes_on, struct wn_error *err) {
     int n_changed;
-    float *sums = observes_on ? make_sums(all) : NULL;
+    /* Room for those of the longest head. */
+    const size_t n_most = (size_t)wn_session_count_entries(session).max_entries + 1;
+    float *sums = observes_on ? malloc(n_most * sizeof *sums) : NULL;
     if (observes_on && sums == NULL)
         return wn_error_set(err, WN_E_MEMORY, "out of memory while compacting");
     const wn_status status = wn_plan_apply(all, plan, session->store, &n_changed, err);

@@ -159,6 +159,8 @@ void wn_session_observed(const struct wn_session *session, const struct wn_obser
 static inline int64_t wn_session_place(const struct wn_session *session, int64_t position) {
     return position + session->n_rebased_by;
 }
+/* Largest k_dim of all layers, at least 1. */
+int wn_engine_widest_key(const struct wn_engine *engine);
 void wn_recent_free(struct wn_recent *recent, int n_layers);
 wn_status wn_recent_copy(const struct wn_engine *engine, const struct wn_recent *from,
                          struct wn_recent *to);

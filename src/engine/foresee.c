@@ -32,12 +32,12 @@ int wn_foresee_stride(int64_t n_total) {
     return stride < 1 ? 1 : stride < MOST_STRIDE ? (int)stride : MOST_STRIDE;
 }
 
-static int observer_stride(const struct wn_observer *observer) {
+int wn_observer_stride(const struct wn_observer *observer) {
     return observer->rolls ? 1 : wn_foresee_stride(observer->n_total);
 }
 
 int wn_foresee_count(const struct wn_observer *observer, int64_t position0, int n, int *first) {
-    const int stride = observer_stride(observer);
+    const int stride = wn_observer_stride(observer);
     const int64_t origin =
         observer->rolls || observer->n_total > FIRST_POSITION ? FIRST_POSITION : 0;
     int64_t from = position0 > origin ? position0 : origin;

@@ -87,10 +87,7 @@ static void turn_recent(struct wn_session *session, int64_t delta, float *q) {
 /* ---- all of it ---- */
 
 static wn_status make_room(struct rebasing *r, int64_t n_most) {
-    const struct wn_engine *engine = r->session->engine;
-    int dim = 1;
-    for (int i = 0; i < engine->n_layers; i++)
-        dim = engine->geometry[i].k_dim > dim ? engine->geometry[i].k_dim : dim;
+    const int dim = wn_engine_widest_key(r->session->engine);
     const size_t n = n_most > 0 ? (size_t)n_most : 1;
     r->key = malloc(n * (size_t)dim * sizeof *r->key);
     r->idx = malloc(n * sizeof *r->idx);

@@ -91,7 +91,7 @@ static void carry(const struct wn_session *session, struct wn_recent *to, float 
     }
 }
 
-static int widest_key(const struct wn_engine *engine) {
+int wn_engine_widest_key(const struct wn_engine *engine) {
     int widest = 1;
     for (int i = 0; i < engine->n_layers; i++)
         widest = engine->geometry[i].k_dim > widest ? engine->geometry[i].k_dim : widest;
@@ -101,7 +101,7 @@ static int widest_key(const struct wn_engine *engine) {
 wn_status wn_session_resize_recent(struct wn_session *session, int window, int n_bits) {
     const struct wn_engine *engine = session->engine;
     struct wn_recent recent;
-    float *q = malloc((size_t)widest_key(engine) * sizeof *q);
+    float *q = malloc((size_t)wn_engine_widest_key(engine) * sizeof *q);
     if (q == NULL || make(engine, window, n_bits, &recent) != WN_OK) {
         free(q);
         return WN_E_MEMORY;

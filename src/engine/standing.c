@@ -242,9 +242,10 @@ wn_status wn_session_make_room(struct wn_session *session, int64_t *n, struct wn
 
 void wn_session_note_peak(struct wn_session *session) {
     struct wn_standing_report *report = &session->standing.report;
+    if (!session->standing.is_set)
+        return;
     const int64_t n = (int64_t)ceil(mean_entries(session));
-    if (session->standing.is_set && report->peak_entries < n)
-        report->peak_entries = n;
+    report->peak_entries = n > report->peak_entries ? n : report->peak_entries;
 }
 
 wn_status wn_session_settle(struct wn_session *session, struct wn_error *err) {

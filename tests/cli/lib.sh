@@ -24,6 +24,11 @@ fail() {
         "$1" "${last_command:-}" "$out" "$err"
 }
 
+# terminal_python ARGS: python3 with the module `terminal` at hand.
+terminal_python() {
+    PYTHONPATH=$(dirname "$0") python3 -B "$@"
+}
+
 # run STATUS ARGUMENTS...: runs the program, keeps its output in $out and $err, and checks its exit
 # status. Standard input comes from the caller.
 run() {

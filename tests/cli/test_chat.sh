@@ -169,85 +169,57 @@ grep -qx '> Say <|im_end|> and �\.' "$work/out" || fail "the turn is not shown
 # ---- on a terminal ----
 last_command="chat, on a terminal"
 head -c 20000 "${WN_TEST_DATA:-$(dirname "$0")/..}/../benchmarks/texts/narrative.txt" >"$work/long"
-python3 - "$WINNOW_BIN" "$work/long" "$made/typed.wkv" >"$work/terminal" <<'PYTHON' || fail "not as it should be on a terminal: $(tail -n 3 "$work/terminal")"
-import os, pty, select, signal, sys, termios, time
+terminal_python - "$WINNOW_BIN" "$work/long" "$made/typed.wkv" >"$work/terminal" <<'PYTHON' || fail "not as it should be on a terminal: $(tail -n 3 "$work/terminal")"
+import os, sys
+from terminal import Terminal, was_interrupted
 
 def start(*flags):
-    global pid, terminal, seen
-    pid, terminal = pty.fork()
-    if pid == 0:
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
-        os.execv(sys.argv[1], ["winnow", "chat", "-t", "1", *flags])
-    seen = b""
-
-def wait_for(text):
-    global seen
-    deadline = time.monotonic() + 60
-    while text not in seen:
-        ready = select.select([terminal], [], [], 1)[0]
-        if time.monotonic() > deadline:
-            sys.exit(f"no {text} in {seen[-300:]}")
-        if ready:
-            seen += os.read(terminal, 4096)
-    seen = seen[seen.index(text) + len(text):]
-
-def wait_for_prompt(prompt=b"> "):
-    """The prompt stands there before the line editor has the terminal: what is typed in between,
-    the system echoes by itself."""
-    wait_for(prompt)
-    deadline = time.monotonic() + 60
-    while termios.tcgetattr(terminal)[3] & termios.ICANON:
-        if time.monotonic() > deadline:
-            sys.exit("the terminal is not the line editor's")
-        time.sleep(0.01)
-
-def ended():
-    return os.waitpid(pid, 0)[1]
+    return Terminal(sys.argv[1], "chat", "-t", "1", *flags)
 
 # A reply is stopped, stays part of the conversation, and the next turn is read behind it.
-start("-n", "2000", "--temp", "2", "--top-k", "0", "--top-p", "1", "--min-p", "0")
-wait_for_prompt()
-os.write(terminal, b"Tell a tale.\r")
-wait_for(b"\n")
-wait_for(b" ")
-os.write(terminal, b"\x03")
-wait_for(b"winnow: stopped on request")
-wait_for_prompt()
-os.write(terminal, b"Go\\\r")
-wait_for_prompt(b"... ")
-os.write(terminal, b"on.\r")
-wait_for(b"\n")
-wait_for(b" ")
-os.write(terminal, b"\x03")
-wait_for(b"winnow: stopped on request")
-wait_for_prompt()
-os.write(terminal, f"/save {sys.argv[3]}\r".encode())
-wait_for(b"winnow: saved 2 turns, ")
-wait_for_prompt()
-os.write(terminal, b"/nonsense\r")
-wait_for(b"unknown command /nonsense")
-wait_for_prompt()
-os.write(terminal, b"\x04")
-wait_for(b"turns ")
-status = ended()
+terminal = start("-n", "2000", "--temp", "2", "--top-k", "0", "--top-p", "1", "--min-p", "0")
+terminal.wait_for_prompt()
+terminal.type(b"Tell a tale.\r")
+terminal.wait_for(b"\n")
+terminal.wait_for(b" ")
+terminal.type(b"\x03")
+terminal.wait_for(b"winnow: stopped on request")
+terminal.wait_for_prompt()
+terminal.type(b"Go\\\r")
+terminal.wait_for_prompt(b"... ")
+terminal.type(b"on.\r")
+terminal.wait_for(b"\n")
+terminal.wait_for(b" ")
+terminal.type(b"\x03")
+terminal.wait_for(b"winnow: stopped on request")
+terminal.wait_for_prompt()
+terminal.type(f"/save {sys.argv[3]}\r".encode())
+terminal.wait_for(b"winnow: saved 2 turns, ")
+terminal.wait_for_prompt()
+terminal.type(b"/nonsense\r")
+terminal.wait_for(b"unknown command /nonsense")
+terminal.wait_for_prompt()
+terminal.type(b"\x04")
+terminal.wait_for(b"turns ")
+status = terminal.ended()
 if status != 0:
     sys.exit(f"left with {status}")
 
 # Where a turn is awaited, it leaves.
-start()
-wait_for_prompt()
-os.write(terminal, b"\x03")
-status = ended()
-if not (os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGINT):
+terminal = start()
+terminal.wait_for_prompt()
+terminal.type(b"\x03")
+status = terminal.ended()
+if not was_interrupted(status):
     sys.exit(f"ended with {status}")
 
 # A document is not read to its end.
-start("-f", sys.argv[2])
-wait_for(b"reading")
-os.write(terminal, b"\x03")
-wait_for(b"winnow: stopped on request after reading ")
-wait_for(b"there is no conversation yet")
-status = ended()
+terminal = start("-f", sys.argv[2])
+terminal.wait_for(b"reading")
+terminal.type(b"\x03")
+terminal.wait_for(b"winnow: stopped on request after reading ")
+terminal.wait_for(b"there is no conversation yet")
+status = terminal.ended()
 sys.exit(0 if os.WEXITSTATUS(status) == 130 else f"stopped with {status}")
 PYTHON
 run 0 inspect "$made/typed.wkv" --json

@@ -187,48 +187,23 @@ says "^winnow: the question 'and so on .*' is too long"
 # On a terminal: lines are edited, Ctrl-C stops an answer and not the program, and at the prompt it
 # ends it.
 last_command="ask -i, on a terminal"
-python3 - "$WINNOW_BIN" "$made/all.wkv" >"$work/terminal" <<'PYTHON' || fail "not as it should be on a terminal: $(tail -n 3 "$work/terminal")"
-import os, pty, select, signal, sys, termios, time
-pid, terminal = pty.fork()
-if pid == 0:
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-    os.execv(sys.argv[1], ["winnow", "ask", sys.argv[2], "-t", "1", "-i", "-n", "2000",
-                           "--temp", "2", "--top-k", "0", "--top-p", "1", "--min-p", "0"])
-seen = b""
-
-def wait_for(text):
-    global seen
-    deadline = time.monotonic() + 60
-    while text not in seen:
-        ready = select.select([terminal], [], [], 1)[0]
-        if time.monotonic() > deadline:
-            sys.exit(f"no {text} in {seen[-300:]}")
-        if ready:
-            seen += os.read(terminal, 4096)
-    seen = seen[seen.index(text) + len(text):]
-
-def wait_for_prompt():
-    """The prompt stands there before the line editor has the terminal: what is typed in between,
-    the system echoes by itself."""
-    wait_for(b"> ")
-    deadline = time.monotonic() + 60
-    while termios.tcgetattr(terminal)[3] & termios.ICANON:
-        if time.monotonic() > deadline:
-            sys.exit("the terminal is not the line editor's")
-        time.sleep(0.01)
-
-wait_for_prompt()
+terminal_python - "$WINNOW_BIN" "$made/all.wkv" >"$work/terminal" <<'PYTHON' || fail "not as it should be on a terminal: $(tail -n 3 "$work/terminal")"
+import sys
+from terminal import Terminal, was_interrupted
+terminal = Terminal(sys.argv[1], "ask", sys.argv[2], "-t", "1", "-i", "-n", "2000",
+                    "--temp", "2", "--top-k", "0", "--top-p", "1", "--min-p", "0")
+terminal.wait_for_prompt()
 # A letter too many is taken back.
-os.write(terminal, "Tell a tale of a Möwex\x7f.\r".encode())
-wait_for("Möwe".encode())
-wait_for(b"\n")
-wait_for(b" ")
-os.write(terminal, b"\x03")
-wait_for(b"winnow: stopped on request")
-wait_for_prompt()
-os.write(terminal, b"\x03")
-_, status = os.waitpid(pid, 0)
-sys.exit(0 if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGINT else f"{status}")
+terminal.type("Tell a tale of a Möwex\x7f.\r".encode())
+terminal.wait_for("Möwe".encode())
+terminal.wait_for(b"\n")
+terminal.wait_for(b" ")
+terminal.type(b"\x03")
+terminal.wait_for(b"winnow: stopped on request")
+terminal.wait_for_prompt()
+terminal.type(b"\x03")
+status = terminal.ended()
+sys.exit(0 if was_interrupted(status) else f"{status}")
 PYTHON
 
 # ---- the model ----

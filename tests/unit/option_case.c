@@ -20,6 +20,14 @@ int option_words(const char *command, const char *line, char *argv[OPTION_WORDS_
     return argc;
 }
 
+void option_assert_refused(wn_status status, const struct wn_error *err, const char *part) {
+    assert_int_equal(status, WN_E_ARG);
+    if (strstr(err->message, part) == NULL) {
+        fail_msg("'%s' does not say '%s'", err->message, part);
+    }
+    assert_null(strchr(err->message, '\n'));
+}
+
 int option_clear_environment(void **state) {
     (void)state;
     unsetenv("WINNOW_MODEL");

@@ -11,6 +11,9 @@ enum { OPTION_WORDS_MAX = 64 };
  * gets them; returns argc. They hold until the next call. */
 int option_words(const char *command, const char *line, char *argv[OPTION_WORDS_MAX]);
 
+/* Refused as a usage error, with one line that says `part`. */
+void option_assert_refused(wn_status status, const struct wn_error *err, const char *part);
+
 /* Set-up for cmocka: no model and no kernels from the environment. */
 int option_clear_environment(void **state);
 

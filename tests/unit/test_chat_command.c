@@ -6,6 +6,7 @@
 #include <cmocka.h>
 
 #include "cli/chat_command.h"
+#include "option_case.h"
 
 #include <string.h>
 
@@ -33,10 +34,7 @@ static void expect(const char *line, enum wn_chat_verb verb, const char *argumen
 }
 
 static void refused(const char *line, const char *sentence) {
-    assert_int_equal(read_line(line), WN_E_ARG);
-    if (strstr(err.message, sentence) == NULL) {
-        fail_msg("'%s' does not say '%s'", err.message, sentence);
-    }
+    option_assert_refused(read_line(line), &err, sentence);
 }
 
 static int free_text(void **state) {
