@@ -122,14 +122,17 @@ struct wn_engine_options {
     int n_batch;   /* tokens per prefill step, 32 .. 4096; default 512 */
     int n_threads; /* 0 .. 256; 0, or more than the cores this process may use: those */
     const char *kernels; /* "auto" (default), "avx512", "avx2", "reference" */
+    /* Entries per head that standing budgets let sessions hold, for the check that they fit the memory;
+     * 0 (default): n_ctx. */
+    int64_t n_held;
 };
 void wn_engine_options_default(struct wn_engine_options *options);
 
 /*
  * Makes the context and checks the graft: a few tokens are decoded by llama.cpp alone and
  * through Winnow's attention, and the logits compared. WN_E_MODEL with architecture and reason
- * when the model cannot be served, WN_E_MEMORY naming the bytes when a full cache of n_ctx
- * tokens is larger than the machine's memory.
+ * when the model cannot be served, WN_E_MEMORY naming the bytes when a cache of n_ctx tokens,
+ * or of n_held, is larger than the machine's memory.
  */
 wn_status wn_engine_create(struct wn_model *model, const struct wn_engine_options *options,
                            struct wn_engine **out, struct wn_error *err);
@@ -146,6 +149,7 @@ struct wn_engine_info {
     int64_t backend_cache_bytes; /* llama.cpp's own cache, which is never read */
     int64_t observe_bytes; /* buffers of steps that observe, for all sessions together; given back
                               by wn_engine_trim */
+    bool can_rebase;       /* a standing budget carries a session beyond n_ctx */
     double check_kl;       /* self-check: mean KL(native || grafted), nat */
 };
 void wn_engine_info(const struct wn_engine *engine, struct wn_engine_info *out);
@@ -393,6 +397,15 @@ struct wn_standing_report {
     int64_t position; /* of the next token */
 };
 void wn_session_standing_report(const struct wn_session *session, struct wn_standing_report *out);
+
+/*
+ * Re-bases at once, so that the text ends at about half of n_ctx and leaves room for more: the
+ * positions of all entries move down, as under a budget. Where a head has more entries than that, a
+ * standing budget compresses the session first. Not to be undone. WN_E_MODEL when the model's keys cannot be turned;
+ * WN_E_CONTEXT, and nothing is moved, when the text does not reach beyond half of n_ctx or a head has too
+ * many entries; WN_E_MEMORY may leave some heads done, after which the session is of no use.
+ */
+wn_status wn_session_rebase(struct wn_session *session, struct wn_error *err);
 
 /* ---- budgets from an error ---- */
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/ask.h"
+#include "cli/cache_meta.h"
 #include "cli/cache_summary.h"
 #include "cli/format.h"
 #include "cli/json.h"
@@ -7,6 +8,17 @@
 #include <math.h>
 
 /* ---- text ---- */
+
+/* Positions are re-based of a text longer than the context that it was read in. */
+static void print_rebased(const struct wn_ask *ask, FILE *out) {
+    const int64_t n_text = wn_cache_meta_n_tokens(ask->cache.meta);
+    struct wn_text32 all, positions;
+    if (n_text > ask->cache.info.n_tokens) {
+        fprintf(out, "text       %s tokens, re-based to %s positions\n",
+                wn_format_count(n_text, &all),
+                wn_format_count(ask->cache.info.n_tokens, &positions));
+    }
+}
 
 static void print_loaded(const struct wn_ask *ask, FILE *out) {
     struct wn_cache_summary sum;
@@ -27,6 +39,7 @@ void wn_ask_print_report(const struct wn_ask *ask, FILE *out) {
         wn_reading_print_stopped(reading, "; so far:", out);
     }
     print_loaded(ask, out);
+    print_rebased(ask, out);
     if (ask->options->interactive) {
         fprintf(out, "questions  %d\n", ask->n_asked);
     } else {

@@ -87,6 +87,11 @@ const char *wn_cache_meta_text(const json_t *meta, const char *object, const cha
     return text != NULL && wn_cache_meta_is_plain(text) ? text : NULL;
 }
 
+int64_t wn_cache_meta_n_tokens(const json_t *meta) {
+    const json_int_t n = json_integer_value(json_object_get(meta, "document_tokens"));
+    return n > 0 ? (int64_t)n : 0;
+}
+
 /* ---- refusing a file ---- */
 
 /* The reason alone: of "PATH is cut short" what stands behind the path, and of "cannot open PATH

@@ -37,15 +37,29 @@ static wn_status find_model(struct wn_chat *chat, struct wn_cache_source *source
     return chat->model_path != NULL ? WN_OK : refuse_memory(err);
 }
 
+/* Entries per head that a conversation in a context of n_ctx tokens holds at most. */
+static int64_t n_held(const struct wn_chat *chat, int64_t n_ctx) {
+    const int64_t n_document = chat->reading.document_tokens.n;
+    const int64_t n_budget = wn_standing_tokens(chat->options->standing.decode, n_ctx);
+    if (n_budget == 0) {
+        return n_ctx;
+    }
+    /* A document that fits the context is read as a whole. */
+    const int64_t n_read = n_document <= n_ctx ? n_document : 0;
+    return (n_read > n_budget ? n_read : n_budget) + chat->options->reading.n_batch;
+}
+
 /* The context: what -c or the model says. Left to us, it is halved where memory does not hold it. */
 static wn_status make_engine(struct wn_chat *chat, struct wn_error *err) {
     enum { FEWEST = 4096 };
     struct wn_reading *reading = &chat->reading;
     const bool is_free = chat->options->reading.n_ctx == WN_N_CTX_AUTO;
     int64_t n_ctx = wn_reading_context(reading);
+    reading->n_held = n_held(chat, n_ctx);
     wn_status status = wn_reading_make_engine(reading, n_ctx, err);
     while (status == WN_E_MEMORY && is_free && n_ctx / 2 >= FEWEST) {
         n_ctx /= 2;
+        reading->n_held = n_held(chat, n_ctx);
         status = wn_reading_make_engine(reading, n_ctx, err);
         if (status == WN_OK) {
             struct wn_text32 count;

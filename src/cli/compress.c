@@ -34,6 +34,7 @@ static wn_status prepare(struct compress *compress, struct wn_error *err) {
     const struct wn_compress_options *options = compress->options;
     struct wn_reading *reading = &compress->reading;
     int64_t limit = 0, n_ctx = 0;
+    reading->is_bounded = options->standing.prefill != WN_STANDING_NONE;
     wn_status status = wn_reading_check_output(&options->reading, options->output_path, err);
     if (status == WN_OK) {
         status = wn_reading_open_document(reading, err);
@@ -42,7 +43,9 @@ static wn_status prepare(struct compress *compress, struct wn_error *err) {
         status = wn_reading_limit(reading, 0, &limit, err);
     }
     if (status == WN_OK) {
-        n_ctx = options->reading.n_ctx == WN_N_CTX_AUTO ? reading->n_prompt_max : limit;
+        n_ctx = options->reading.n_ctx == WN_N_CTX_AUTO && reading->n_prompt_max < limit
+                    ? reading->n_prompt_max
+                    : limit;
         status = wn_reading_make_room(reading, limit, &n_ctx, err);
     }
     if (status == WN_OK) {
@@ -51,6 +54,7 @@ static wn_status prepare(struct compress *compress, struct wn_error *err) {
     const int64_t n_prefill = wn_standing_tokens(options->standing.prefill, limit);
     if (status == WN_OK) {
         status = wn_standing_check_context("prefill-budget", n_prefill, limit, err);
+        reading->n_held = n_prefill > 0 ? n_prefill + options->reading.n_batch : 0;
     }
     const struct wn_policy *fallback = options->has_fallback ? &options->fallback : NULL;
     if (status == WN_OK) {
@@ -59,9 +63,8 @@ static wn_status prepare(struct compress *compress, struct wn_error *err) {
     if (status != WN_OK) {
         return status;
     }
-    wn_standing_for_prefill(&reading->policy, n_prefill, reading->engine_info.n_batch,
-                            &compress->prefill);
-    return wn_standing_begin(&compress->prefill, NULL, compress->session, err);
+    return wn_standing_read(&compress->prefill, n_prefill, reading, fallback, compress->session,
+                            err);
 }
 
 /* ---- the work ---- */
@@ -74,9 +77,11 @@ static wn_status save(struct compress *compress, struct wn_error *err) {
     if (status != WN_OK) {
         return status;
     }
-    const struct wn_save_options options = {.tokens = reading->document_tokens.id,
-                                            .n_tokens = reading->document_tokens.n,
-                                            .meta = meta};
+    /* Of a text that was re-based the ids no longer stand at their positions. */
+    const struct wn_save_options options = {
+        .tokens = reading->document_tokens.id,
+        .n_tokens = wn_reading_is_beyond(reading) ? 0 : reading->document_tokens.n,
+        .meta = meta};
     const double started = wn_clock();
     status = wn_session_save(compress->session, path, &options, err);
     compress->save_seconds = wn_clock() - started;
@@ -86,10 +91,19 @@ static wn_status save(struct compress *compress, struct wn_error *err) {
     return status;
 }
 
+/* For questions: a text that went beyond the context may end where it does. */
+static wn_status leave_room(struct wn_session *session, struct wn_error *err) {
+    const wn_status status = wn_session_rebase(session, err);
+    return status == WN_E_CONTEXT ? WN_OK : status;
+}
+
 static wn_status work(struct compress *compress, struct wn_error *err) {
     struct wn_reading *reading = &compress->reading;
     wn_interrupt_catch();
     wn_status status = wn_reading_feed_document(reading, compress->session, err);
+    if (status == WN_OK && wn_reading_is_beyond(reading)) {
+        status = leave_room(compress->session, err);
+    }
     if (status == WN_OK) {
         compress->full_resident_bytes = wn_resident_bytes();
         status =

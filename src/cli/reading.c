@@ -229,7 +229,8 @@ static wn_status refuse_length(const struct wn_reading *reading, int64_t n_ctx,
     return wn_error_set(
         err, WN_E_CONTEXT,
         "the prompt is longer than the context (%s tokens, and the context holds %s; shorten the "
-        "document or choose a model trained for longer texts)",
+        "document, give --prefill-budget where the command has it, or choose a model trained for "
+        "longer texts)",
         prompt.text, context.text);
 }
 
@@ -248,7 +249,13 @@ int64_t wn_reading_context(const struct wn_reading *reading) {
 wn_status wn_reading_limit(const struct wn_reading *reading, int64_t n_more, int64_t *limit,
                            struct wn_error *err) {
     *limit = wn_reading_context(reading);
-    return reading->n_prompt_max > *limit - n_more ? refuse_length(reading, *limit, err) : WN_OK;
+    return reading->n_prompt_max > *limit - n_more && !reading->is_bounded
+               ? refuse_length(reading, *limit, err)
+               : WN_OK;
+}
+
+bool wn_reading_is_beyond(const struct wn_reading *reading) {
+    return reading->n_prompt_max > reading->engine_info.n_ctx;
 }
 
 void wn_reading_note_cut(const struct wn_reading *reading, const struct wn_answer_options *answer,
@@ -370,6 +377,7 @@ wn_status wn_reading_make_engine(struct wn_reading *reading, int64_t n_ctx, stru
     engine_options.n_batch = (int)options->n_batch;
     engine_options.n_threads = (int)options->n_threads;
     engine_options.kernels = options->kernels;
+    engine_options.n_held = reading->n_held;
     struct wn_error why = {0};
     wn_status status = wn_engine_create(reading->model, &engine_options, &reading->engine, &why);
     if (status != WN_OK) {
@@ -429,8 +437,13 @@ wn_status wn_reading_begin(struct wn_reading *reading, const struct wn_policy *f
             "--keep %s is too little (one entry per head takes %lld bytes; raise it)", keep,
             (long long)token_bytes);
     }
+    if (wn_reading_is_beyond(reading) && !reading->engine_info.can_rebase) {
+        return refuse_length(reading, reading->engine_info.n_ctx, err);
+    }
     status = wn_session_create(reading->engine, session, err);
-    return status == WN_OK ? wn_reading_observe(reading, fallback, *session, err) : status;
+    return status == WN_OK && !wn_reading_is_beyond(reading)
+               ? wn_reading_observe(reading, fallback, *session, err)
+               : status;
 }
 
 /* ---- reading ---- */

@@ -35,6 +35,8 @@ struct wn_reading {
     struct wn_tokens document_tokens;
     int64_t n_loaded;     /* tokens that stand in a cache already, instead of a document */
     int64_t n_prompt_max; /* longest prompt, tokens */
+    bool is_bounded;      /* it is read under a budget, and may be longer than the context */
+    int64_t n_held;       /* most entries a head that sessions hold under budgets; 0: all */
 
     struct wn_model *model;
     struct wn_model_info model_info;
@@ -79,10 +81,14 @@ int64_t wn_reading_n_question(const struct wn_reading *reading, int i);
  * trained for. */
 int64_t wn_reading_context(const struct wn_reading *reading);
 /*
- * The same. WN_E_CONTEXT when a prompt does not leave room for n_more tokens.
+ * The same. WN_E_CONTEXT when a prompt does not leave room for n_more tokens, unless it is read under
+ * a budget.
  */
 wn_status wn_reading_limit(const struct wn_reading *reading, int64_t n_more, int64_t *limit,
                            struct wn_error *err);
+
+/* Whether a prompt is longer than the engine's context: its positions are re-based as it is read. */
+bool wn_reading_is_beyond(const struct wn_reading *reading);
 
 /* Notes that the context, of `limit` tokens, cuts an answer behind a prompt of n_prompt. */
 void wn_reading_note_cut(const struct wn_reading *reading, const struct wn_answer_options *answer,
@@ -105,7 +111,9 @@ wn_status wn_reading_check_output(const struct wn_reading_options *options, cons
 /* Makes the engine, for texts of n_ctx tokens. */
 wn_status wn_reading_make_engine(struct wn_reading *reading, int64_t n_ctx, struct wn_error *err);
 /* Makes it, and a session that observes for the policy; or for
- * `fallback`, if not NULL, with a note, when the model does not suit the policy. WN_E_MODEL. */
+ * `fallback`, if not NULL, with a note, when the model does not suit the policy. For a prompt longer than
+ * the context nothing is announced: its budget observes. WN_E_MODEL; WN_E_CONTEXT for such a prompt
+ * where the model's positions cannot be re-based. */
 wn_status wn_reading_begin(struct wn_reading *reading, const struct wn_policy *fallback,
                            int64_t n_ctx, struct wn_session **session, struct wn_error *err);
 

@@ -21,6 +21,15 @@ static wn_status plan_budgets(struct wn_run *run, int64_t limit, struct wn_error
     const struct wn_standing_flags *flags = &run->options->standing;
     run->n_prefill = wn_standing_tokens(flags->prefill, limit);
     run->n_decode = wn_standing_tokens(flags->decode, limit);
+    /* A prompt that fills the context leaves no room but by a budget. */
+    if (run->n_decode == 0 && run->reading.n_prompt_max >= limit) {
+        run->n_decode = run->n_prefill;
+    }
+    /* Until it is compressed a prompt takes a step more than its budget, whatever follows less. */
+    if (run->n_prefill > 0) {
+        run->reading.n_held = (run->n_prefill > run->n_decode ? run->n_prefill : run->n_decode) +
+                              run->options->reading.n_batch;
+    }
     wn_status status = wn_standing_check_context("prefill-budget", run->n_prefill, limit, err);
     return status == WN_OK ? wn_standing_check_context("decode-budget", run->n_decode, limit, err)
                            : status;
@@ -43,13 +52,13 @@ static wn_status plan_lengths(struct wn_run *run, int64_t *n_ctx, struct wn_erro
     for (int i = 0; i < run->reading.n_questions; i++) {
         struct wn_run_result *result = &run->result[i];
         int64_t n_prompt = wn_reading_n_prompt(&run->reading, i);
-        int64_t n_left = limit - n_prompt;
-        result->limit = wn_answer_limit(&options->answer, n_left);
+        const bool is_beyond = n_prompt >= limit;
+        result->limit = wn_answer_limit(&options->answer, is_beyond ? limit : limit - n_prompt);
         /* A cache that keeps to a budget carries its text beyond the context. */
-        const bool is_endless = options->standing.decode != WN_STANDING_NONE &&
-                                options->answer.n_predict != WN_ANSWER_UNTIL_END &&
-                                !options->compare;
-        if (is_endless) {
+        const bool is_endless =
+            is_beyond || (options->standing.decode != WN_STANDING_NONE &&
+                          options->answer.n_predict != WN_ANSWER_UNTIL_END && !options->compare);
+        if (is_endless && options->answer.n_predict != WN_ANSWER_UNTIL_END) {
             result->limit = (struct wn_answer_limit){options->answer.n_predict, false};
         }
         n_longest = n_prompt + result->limit.n_tokens > n_longest
@@ -289,6 +298,7 @@ static wn_status prepare(struct wn_run *run, struct wn_error *err) {
                             run->reading.n_questions);
     }
     int64_t n_ctx = 0;
+    run->reading.is_bounded = options->standing.prefill != WN_STANDING_NONE;
     status = plan_lengths(run, &n_ctx, err);
     if (status == WN_OK) {
         status = wn_reading_check_budget(&run->reading, err);
@@ -300,12 +310,12 @@ static wn_status prepare(struct wn_run *run, struct wn_error *err) {
     if (status != WN_OK) {
         return status;
     }
-    /* With the policy that is in effect. */
-    wn_standing_for_prefill(&run->reading.policy, run->n_prefill, run->reading.engine_info.n_batch,
-                            &run->prefill);
+    status =
+        wn_standing_read(&run->prefill, run->n_prefill, &run->reading, fallback, run->session, err);
     wn_standing_for_decode(&options->standing, &run->reading.policy, run->n_decode, &run->decode);
-    return run->n_prefill > 0 ? wn_standing_begin(&run->prefill, NULL, run->session, err)
-                              : wn_standing_await(&run->decode, run->session, err);
+    return status != WN_OK || run->n_prefill > 0
+               ? status
+               : wn_standing_await(&run->decode, run->session, err);
 }
 
 static wn_status answer_all(struct wn_run *run, struct wn_error *err) {

@@ -53,6 +53,27 @@ wn_status wn_standing_begin(struct wn_standing *standing, const struct wn_policy
     return status;
 }
 
+wn_status wn_standing_read(struct wn_standing *standing, int64_t tokens, struct wn_reading *reading,
+                           const struct wn_policy *fallback, struct wn_session *session,
+                           struct wn_error *err) {
+    wn_standing_for_prefill(&reading->policy, tokens, reading->engine_info.n_batch, standing);
+    if (tokens == 0 || !wn_reading_is_beyond(reading)) {
+        return wn_standing_begin(standing, NULL, session, err);
+    }
+    /* Nothing was announced: the last queries are kept for the fit at the end, and what the model does
+     * not suit is found here. */
+    wn_status status = wn_session_set_budget(session, &standing->budget, err);
+    if (status == WN_OK || status == WN_E_MODEL) {
+        status = wn_standing_begin(standing, fallback, session, err);
+    }
+    if (status == WN_OK && standing->budget.policy.score != reading->policy.score) {
+        wn_reading_say(reading, "note: policy %s is used (%s does not suit the model)",
+                       wn_score_name(fallback->score), wn_score_name(reading->policy.score));
+        reading->policy = *fallback;
+    }
+    return status;
+}
+
 wn_status wn_standing_await(const struct wn_standing *standing, struct wn_session *session,
                             struct wn_error *err) {
     if (standing == NULL || standing->budget.tokens == 0) {
@@ -115,9 +136,14 @@ wn_status wn_standing_compress(struct wn_standing *prefill, const struct wn_stan
         wn_policy_default(&chosen, WN_SCORE_FULL);
     }
     wn_standing_add(prefill, session);
-    wn_status status = wn_standing_await(decode, session, err);
+    /* What the budget for reading saw decides, where it does not end before. */
+    const bool goes_on = decode != NULL && decode->budget.tokens > 0;
+    wn_status status = wn_standing_await(goes_on ? decode : prefill, session, err);
     if (status == WN_OK) {
         status = wn_session_compress(session, &chosen, report, err);
+    }
+    if (status == WN_OK && !goes_on) {
+        status = wn_session_set_budget(session, NULL, err);
     }
     if (status == WN_OK) {
         report->n_before = report->n_tokens * engine->n_kv_heads;

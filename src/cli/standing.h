@@ -26,6 +26,11 @@ void wn_standing_for_prefill(const struct wn_policy *policy, int64_t tokens, int
  * the budget's place where the model does not suit that one. */
 wn_status wn_standing_begin(struct wn_standing *standing, const struct wn_policy *fallback,
                             struct wn_session *session, struct wn_error *err);
+/* Has a session keep to a budget of `tokens` entries (0: none) while the reading's prompt is fed, which is
+ * told of it before. */
+wn_status wn_standing_read(struct wn_standing *standing, int64_t tokens, struct wn_reading *reading,
+                           const struct wn_policy *fallback, struct wn_session *session,
+                           struct wn_error *err);
 /* Has a session that is still to be read or compressed see what the budget will need to know, without
  * keeping to it yet; without one it ends what an earlier budget saw. */
 wn_status wn_standing_await(const struct wn_standing *standing, struct wn_session *session,

@@ -42,8 +42,8 @@ const struct wn_flag wn_standing_rows[WN_STANDING_N_PREFILL + WN_STANDING_N_DECO
      .parse = parse_budget,
      .preset = "none",
      .help = "Entries per head that are kept while the prompt is read, so that memory never holds "
-             "more than these and one step; auto: a quarter of the context. Without --keep what is "
-             "left is then kept."},
+             "more than these and one step, and the prompt may be longer than the context; auto: a "
+             "quarter of the context. Without --keep what is left is then kept."},
     {.name = "decode-budget",
      .value = "N",
      .section = WN_SECTION_STANDING,

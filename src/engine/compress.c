@@ -162,7 +162,7 @@ wn_status wn_session_compress_to(struct wn_session *session, const struct wn_pol
                                  const int64_t *n_keep, struct wn_compress_report *report,
                                  struct wn_error *err) {
     const double start = wn_clock();
-    struct wn_compress_report done = {.n_tokens = session->n_tokens};
+    struct wn_compress_report done = {.n_tokens = wn_session_n_tokens(session)};
     wn_status status = wn_policy_check(policy, err);
     if (status != WN_OK)
         return status;

@@ -56,6 +56,8 @@ static wn_status check_options(const struct wn_engine_options *options, struct w
     if (options->n_ctx < 0 || options->n_ctx > INT32_MAX / 2)
         return wn_error_set(err, WN_E_ARG, "a context of %lld tokens is out of range (1 to %d)",
                             (long long)options->n_ctx, INT32_MAX / 2);
+    if (options->n_held < 0)
+        return wn_error_set(err, WN_E_ARG, "a negative number of entries to hold");
     if (options->n_batch < 32 || options->n_batch > 4096)
         return wn_error_set(err, WN_E_ARG, "a batch of %d tokens is out of range (32 to 4096)",
                             options->n_batch);
@@ -268,8 +270,9 @@ static wn_status check_against(struct wn_engine *engine, const int32_t *tokens, 
 /* Most entries that a head of the layer holds: of a window there are those that the step at hand
  * sees, and a page that is not yet forgotten. */
 static double most_entries(const struct wn_engine *engine, const struct wn_layer_geometry *layer) {
+    const int64_t most = engine->n_held;
     const int64_t n = (int64_t)layer->n_swa + engine->n_batch + WN_PAGE_LEN;
-    return (double)(layer->n_swa > 0 && n < engine->n_ctx ? n : engine->n_ctx);
+    return (double)(layer->n_swa > 0 && n < most ? n : most);
 }
 
 static wn_status set_shapes(struct wn_engine *engine, struct wn_error *err) {
@@ -288,9 +291,9 @@ static wn_status set_shapes(struct wn_engine *engine, struct wn_error *err) {
     const double memory = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
     if (wanted > memory)
         return wn_error_set(err, WN_E_MEMORY,
-                            "a full cache of %lld tokens takes %.0f bytes (%.1f GiB), and this "
+                            "a cache of %lld tokens takes %.0f bytes (%.1f GiB), and this "
                             "machine has %.1f GiB of memory",
-                            (long long)engine->n_ctx, wanted, wanted / 0x1p30, memory / 0x1p30);
+                            (long long)engine->n_held, wanted, wanted / 0x1p30, memory / 0x1p30);
     return WN_OK;
 }
 
@@ -437,6 +440,7 @@ wn_status wn_engine_create(struct wn_model *model, const struct wn_engine_option
     engine->kernels = kernels;
     engine->n_layers = model->n_layers;
     engine->n_ctx = n_ctx;
+    engine->n_held = options->n_held > 0 && options->n_held < n_ctx ? options->n_held : n_ctx;
     engine->n_batch = options->n_batch;
     /* llama.cpp's threads spin while they wait for each other, so more of them than cores crawl. */
     engine->n_threads = options->n_threads > 0 && options->n_threads < available_cores()
@@ -483,6 +487,7 @@ void wn_engine_info(const struct wn_engine *engine, struct wn_engine_info *out) 
         .token_bytes = engine->token_bytes,
         .backend_cache_bytes = engine->backend_cache_bytes,
         .observe_bytes = wn_attention_observe_bytes(engine->attention),
+        .can_rebase = engine->key_fault[0] == '\0',
         .check_kl = engine->check_kl,
     };
     for (int i = 0; i < engine->n_layers; i++) {

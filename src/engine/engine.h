@@ -51,6 +51,7 @@ struct wn_engine {
     struct wn_layer_shape *shapes; /* [n_layers] */
     const struct wn_kernels *kernels;
     int64_t n_ctx;
+    int64_t n_held; /* most entries per head that must fit the memory, <= n_ctx */
     int n_layers, n_batch, n_threads;
     int64_t token_bytes, backend_cache_bytes;
     double check_kl;
@@ -258,12 +259,8 @@ wn_status wn_session_settle(struct wn_session *session, struct wn_error *err);
  * what comes nearest to it with the last queries. */
 struct wn_policy wn_session_policy(const struct wn_session *session,
                                    const struct wn_policy *policy);
-/*
- * Moves the positions of all entries down so that the text ends at about half of n_ctx. WN_E_MODEL
- * when the model's keys cannot be turned; WN_E_CONTEXT when a head has too many; WN_E_MEMORY may leave
- * some heads done, after which the session is of no use.
- */
-wn_status wn_session_rebase(struct wn_session *session, struct wn_error *err);
+/* Moves the positions of all entries down; the errors of wn_session_rebase. */
+wn_status wn_session_move_down(struct wn_session *session, struct wn_error *err);
 /*
  * New positions of a head's n entries at ascending positions below n_tokens, for a text that becomes
  * n_after tokens long, n <= n_after <= n_tokens: the first n_sink positions stay, the last n_after / 2

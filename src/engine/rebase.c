@@ -115,7 +115,7 @@ static wn_status move_all(const struct rebasing *r) {
     return WN_OK;
 }
 
-wn_status wn_session_rebase(struct wn_session *session, struct wn_error *err) {
+wn_status wn_session_move_down(struct wn_session *session, struct wn_error *err) {
     const struct wn_engine *engine = session->engine;
     const struct wn_standing_budget *budget = &session->standing.budget;
     struct wn_store_usage usage;

@@ -184,15 +184,16 @@ static wn_status compress_to_budget(struct wn_session *session, int64_t most,
 
 /* ---- around a step ---- */
 
-static wn_status rebase(struct wn_session *session, struct wn_error *err) {
+wn_status wn_session_rebase(struct wn_session *session, struct wn_error *err) {
     struct wn_standing_report *report = &session->standing.report;
     const int64_t half = session->engine->n_ctx / 2;
     wn_status status = WN_OK;
     /* A head that keeps almost everything leaves no lower positions to move to. */
-    if (wn_session_count_entries(session).max_entries > half)
+    if (session->standing.is_set && session->n_tokens > half &&
+        wn_session_count_entries(session).max_entries > half)
         status = compress_to_budget(session, half, err);
     if (status == WN_OK)
-        status = wn_session_rebase(session, err);
+        status = wn_session_move_down(session, err);
     if (status != WN_OK)
         return status;
     report->rebased_last_at = wn_session_n_tokens(session);
@@ -217,7 +218,7 @@ static wn_status stay_in_context(struct wn_session *session, int64_t *n, struct 
     const int64_t n_ctx = session->engine->n_ctx;
     wn_status status = WN_OK;
     if (*n > n_ctx - session->n_tokens && n_ctx - session->n_tokens < n_ctx / 4)
-        status = rebase(session, err);
+        status = wn_session_rebase(session, err);
     *n = at_most(*n, n_ctx - session->n_tokens);
     return status;
 }

@@ -44,6 +44,24 @@ run 0 ask "$work/text.wkv" -t 1 -p "What is the river called?" -n 40 --decode-bu
 json 'd["decode_budget"]["per_head"] == 50 and d["decode_budget"]["compressions"] >= 1'
 json 'd["cache"]["kept_share"] < 0.5'
 
+# ---- prompts longer than the context are read under a budget alone ----
+long=(-t 1 -b 64 -c 300 -f "$work/text")
+refused 1 'the prompt is longer than the context' run "${long[@]}" -p "Who is it about?" -n 4
+run 0 run "${long[@]}" -p "Who is it about?" -p "What is the river called?" -n 12 \
+    --prefill-budget 100 --keep 60 --json
+json 'd["settings"]["ctx_size"] == 300'
+json 'all(300 < a["compression"]["prompt_tokens"] < 500 for a in d["answers"])'
+json 'all(40 <= a["compression"]["kept_per_head_mean"] <= 60 for a in d["answers"])'
+json 'd["prefill_budget"]["rebased"] >= 1 and d["prefill_budget"]["peak_per_head"] <= 164'
+json 'all(a["decode_budget"]["per_head"] == 100 for a in d["answers"])'
+run 0 compress "${long[@]}" --prefill-budget 100 -o "$work/long.wkv"
+says '^budget .*positions re-based at [0-9]+ tokens'
+run 0 ask "$work/long.wkv" -t 1 -c 300 -p "What is the river called?" -n 8
+says '^text +[0-9]+ tokens, re-based to 150 positions$'
+says_not 'is cut to'
+refused 1 'no room for a rehearsal' compress "${long[@]}" --policy rehearsal --prefill-budget 100 \
+    -o "$work/none.wkv"
+
 # ---- questions answered together each keep to it, beyond the context ----
 run 0 ask "$work/text.wkv" -t 1 -p "What is the river called?" -p "Who is it about?" --json \
     -c 500 -n 200 --decode-budget 50

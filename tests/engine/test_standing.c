@@ -372,6 +372,52 @@ static void a_head_that_keeps_everything_is_cut_to_half_of_the_context(void **st
 
 /* ---- forks, loading, refusals ---- */
 
+static void positions_are_rebased_when_asked(void **state) {
+    const struct fixture *fixture = *state;
+    enum { N_CTX = 128, N = 110, BUDGET = 40 };
+    struct wn_engine *engine = engine_of(fixture, N_CTX);
+    const struct wn_standing_budget budget = budget_of(WN_SCORE_FORESIGHT, BUDGET, 16);
+    struct wn_session *session = budgeted(engine, &budget), *full = NULL;
+    struct wn_standing_report report;
+    fixture_feed(session, fixture->text.id, N);
+    assert_int_equal(wn_session_rebase(session, NULL), WN_OK);
+    wn_session_standing_report(session, &report);
+    assert_int_equal(report.position, N_CTX / 2);
+    assert_int_equal(report.n_rebased, 1);
+    assert_int_equal(wn_session_n_tokens(session), N);
+    assert_sinks_and_order(session);
+    /* There is nothing to gain a second time. */
+    assert_int_equal(wn_session_rebase(session, NULL), WN_E_CONTEXT);
+
+    /* Nothing says what a full cache would drop, and its entries fill what they would move to. */
+    assert_int_equal(wn_session_create(engine, &full, NULL), WN_OK);
+    fixture_feed(full, fixture->text.id, N);
+    assert_int_equal(wn_session_rebase(full, NULL), WN_E_CONTEXT);
+    assert_int_equal(full->n_tokens, N);
+    assert_true(mean_of(full) == N);
+    wn_session_free(full);
+    wn_session_free(session);
+    wn_engine_free(engine);
+}
+
+static void only_what_is_held_must_fit_the_memory(void **state) {
+    const struct fixture *fixture = *state;
+    struct wn_engine_options options;
+    struct wn_engine *engine = NULL;
+    struct wn_engine_info info;
+    wn_engine_options_default(&options);
+    options.n_ctx = INT32_MAX / 2;
+    assert_int_equal(wn_engine_create(fixture->model, &options, &engine, NULL), WN_E_MEMORY);
+    options.n_held = -1;
+    assert_int_equal(wn_engine_create(fixture->model, &options, &engine, NULL), WN_E_ARG);
+    options.n_held = 4096;
+    assert_int_equal(wn_engine_create(fixture->model, &options, &engine, NULL), WN_OK);
+    wn_engine_info(engine, &info);
+    assert_int_equal(info.n_ctx, INT32_MAX / 2);
+    assert_true(info.can_rebase);
+    wn_engine_free(engine);
+}
+
 static void a_fork_goes_on_as_its_original(void **state) {
     const struct fixture *fixture = *state;
     enum { N = 260, MORE = 60 };
@@ -450,6 +496,8 @@ int main(void) {
         cmocka_unit_test(turned_keys_are_those_of_the_new_positions),
         cmocka_unit_test(a_text_goes_on_beyond_the_context),
         cmocka_unit_test(a_head_that_keeps_everything_is_cut_to_half_of_the_context),
+        cmocka_unit_test(positions_are_rebased_when_asked),
+        cmocka_unit_test(only_what_is_held_must_fit_the_memory),
         cmocka_unit_test(a_fork_goes_on_as_its_original),
         cmocka_unit_test(a_budget_set_late_holds_soon),
         cmocka_unit_test(bad_budgets_are_refused),
