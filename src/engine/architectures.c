@@ -99,3 +99,9 @@ bool wn_architecture_splits_heads(const char *architecture) {
     static const char *const names[] = {"mimo2", "plamo3"};
     return is_among(architecture, names, sizeof names / sizeof names[0]);
 }
+
+bool wn_architecture_needs_gating(const char *architecture) {
+    static const char *const names[] = {"bailingmoe2", "deepseek32", "dots1",      "dots3note",
+                                        "exaone-moe",  "hy_v4",      "minimax-m2", "smallthinker"};
+    return is_among(architecture, names, sizeof names / sizeof names[0]);
+}

@@ -20,4 +20,7 @@ bool wn_architecture_rotates_all(const char *architecture);
  * where they do in models of another. */
 bool wn_architecture_splits_heads(const char *architecture);
 
+/* Whether llama.cpp stops the process for experts of this architecture without a gating function. */
+bool wn_architecture_needs_gating(const char *architecture);
+
 #endif

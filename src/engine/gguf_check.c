@@ -245,6 +245,19 @@ static wn_status check_head_sizes(struct check *c) {
     return WN_OK;
 }
 
+/* The function that llama.cpp weighs experts by. */
+static wn_status check_gating(const struct check *c, int64_t n_experts) {
+    enum { LAST_FUNCTION = 4 };
+    int64_t gating = 0;
+    const wn_status status = read_arch_number(c, "expert_gating_func", 0, LAST_FUNCTION, &gating);
+    if (status != WN_OK)
+        return status;
+    if (gating == 0 && n_experts > 0 && wn_architecture_needs_gating(c->info.architecture))
+        return REFUSE(c, "the metadata name no gating function for the experts of '%s'",
+                      c->info.architecture);
+    return WN_OK;
+}
+
 static wn_status check_experts(const struct check *c) {
     int64_t n_experts = 0, n_groups = 0, n_groups_used = 0;
     int64_t used[MAX_LAYERS] = {0};
@@ -269,7 +282,7 @@ static wn_status check_experts(const struct check *c) {
                       "%" PRId64 " experts in %" PRId64 " groups, %" PRId64
                       " of them used, are not possible",
                       n_experts, n_groups, n_groups_used);
-    return WN_OK;
+    return check_gating(c, n_experts);
 }
 
 static wn_status check_real(const struct check *c, const char *suffix, double low) {

@@ -288,6 +288,32 @@ static void bad_experts_are_refused(void **state) {
     }
 }
 
+/* An architecture for whose experts llama.cpp assumes no function, and stops. */
+static void add_smallthinker(void) {
+    file_add_text("general.architecture", "smallthinker");
+    file_add_u32("smallthinker.block_count", 2);
+    file_add_u32("smallthinker.context_length", 128);
+    file_add_u32("smallthinker.embedding_length", N_EMBD);
+    file_add_u32("smallthinker.attention.head_count", 4);
+    file_add_u32("smallthinker.expert_count", 8);
+    file_add_u32("smallthinker.expert_used_count", 2);
+}
+
+static void experts_need_a_gating_function(void **state) {
+    (void)state;
+    REFUSED_WITH("", file_add_u32("llama.expert_gating_func", 5), "outside 0 to 4");
+    ACCEPTED_WITH("", (file_add_u32("llama.expert_count", 8),
+                       file_add_u32("llama.expert_used_count", 2),
+                       file_add_u32("llama.expert_gating_func", 0)));
+    REFUSED_WITH("general.architecture", add_smallthinker(),
+                 "no gating function for the experts of 'smallthinker'");
+    REFUSED_WITH("general.architecture",
+                 (add_smallthinker(), file_add_u32("smallthinker.expert_gating_func", 0)),
+                 "no gating function");
+    ACCEPTED_WITH("general.architecture",
+                  (add_smallthinker(), file_add_u32("smallthinker.expert_gating_func", 2)));
+}
+
 static void files_that_are_no_language_model_are_named(void **state) {
     (void)state;
     static const char *const types[] = {"adapter", "mmproj", "imatrix"};
@@ -410,6 +436,7 @@ int main(void) {
         cmocka_unit_test(bad_structure_is_refused),
         cmocka_unit_test(bad_sizes_are_refused),
         cmocka_unit_test(bad_experts_are_refused),
+        cmocka_unit_test(experts_need_a_gating_function),
         cmocka_unit_test(files_that_are_no_language_model_are_named),
         cmocka_unit_test(mutated_files_get_a_verdict),
     };
