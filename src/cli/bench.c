@@ -44,8 +44,8 @@ static const struct wn_flag flags[] = {
      FIELD(only),
      .help =
          "Measure this group: graft, memory, decode, batch, prefill, scoring, foresight, quality, "
-         "or one "
-         "of those measured only when they are named: needles, and study and methods, which have "
+         "standing, generate, file, or one of those measured only when they are named: needles, "
+         "and study and methods, which have "
          "no targets. May be given several times."},
     {.name = "rounds",
      .value = "N",
