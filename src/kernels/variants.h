@@ -15,9 +15,18 @@
 #define WN_KERNELS_X86 0
 #endif
 
+#if defined(__aarch64__) && defined(__ARM_NEON) && defined(__GNUC__)
+#define WN_KERNELS_NEON 1
+#else
+#define WN_KERNELS_NEON 0
+#endif
+
 #if WN_KERNELS_X86
 const struct wn_kernels *wn_kernels_avx2(void);
 const struct wn_kernels *wn_kernels_avx512(void);
+#endif
+#if WN_KERNELS_NEON
+const struct wn_kernels *wn_kernels_neon(void);
 #endif
 
 #define WN_INLINE static inline __attribute__((always_inline))
