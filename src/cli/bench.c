@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/args.h"
 #include "cli/commands.h"
+#include "cli/kernel_choice.h"
 #include "cli/memory.h"
 #include "cli/suggest.h"
 #include "eval/targets.h"
@@ -210,7 +211,10 @@ static wn_status run(const struct bench_options *options, struct wn_targets *tar
     if (path == NULL) {
         return wn_error_set(err, WN_E_ARG, "no model (give one with -m or in WINNOW_MODEL)");
     }
-    wn_status status = wn_model_open(path, &targets->model, err);
+    wn_status status = wn_kernel_choice(&engine_options.kernels, err);
+    if (status == WN_OK) {
+        status = wn_model_open(path, &targets->model, err);
+    }
     if (status == WN_OK) {
         status = wn_engine_create(targets->model, &engine_options, &targets->engine, err);
     }
