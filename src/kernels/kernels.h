@@ -14,6 +14,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* Cache files are mapped whole, and their rows and a model's lie in memory as in the file. */
+#if SIZE_MAX < UINT64_MAX
+#error "Winnow needs a 64-bit machine"
+#elif defined(__BYTE_ORDER__) && __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error "Winnow needs a little-endian machine"
+#endif
+
 /* Entries in a page. Kernels process one page as one tile. */
 enum { WN_PAGE_LEN = 64 };
 
