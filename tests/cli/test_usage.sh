@@ -101,6 +101,7 @@ for kernels in mmx neon avx5121; do
         "no kernels '$kernels' on this machine \(from WINNOW_CPU; choose from auto, .*reference\)" \
         run "${question[@]}"
 done
+WINNOW_CPU=mmx refused 2 "no kernels 'mmx' on this machine" bench targets -m "$missing"
 WINNOW_MODEL='' refused 2 'neither -m nor WINNOW_MODEL names one; give a GGUF file with -m FILE' \
     run -p hello
 
