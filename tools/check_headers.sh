@@ -38,7 +38,7 @@ done
 refused() {
     local reason=$1 output
     shift
-    if output=$("$cc" -ffreestanding -fsyntax-only -x c "$@" src/kernels/kernels.h 2>&1) ||
+    if output=$("$cc" -Iinclude -ffreestanding -fsyntax-only -x c "$@" src/kernels/kernels.h 2>&1) ||
         [[ $output != *"error: "*"Winnow needs a $reason machine"* ]]; then
         printf 'a machine that is not %s is not refused: %s\n' "$reason" "$output" >&2
         failed=1
