@@ -31,6 +31,7 @@ export WINNOW_LLAMA_DIR WINNOW_MODEL
 BUILD ?= build$(flavour)
 build_asan := $(BUILD)-asan
 build_fuzz := build-fuzz
+build_arm := build-arm
 
 llama_dir := $(or $(WINNOW_LLAMA_DIR),$(CURDIR)/deps/llama.cpp)
 model := $(or $(WINNOW_MODEL),$(CURDIR)/deps/SmolLM2-135M-Instruct.Q4_1.gguf)
@@ -47,7 +48,7 @@ ctest = cd $1 && ctest --output-on-failure --no-label-summary --timeout 600 -j $
 setup := tools/setup.sh
 
 .NOTPARALLEL:
-.PHONY: help demo check check-asan check-format format build bench bench-targets fuzz install \
+.PHONY: help demo check check-asan check-arm check-format format build bench bench-targets fuzz install \
 	clean distclean setup setup_zoo configure
 
 help: ## list the targets
@@ -68,6 +69,9 @@ check-asan: ## run the tests that need no model under sanitizers
 		-DCMAKE_C_FLAGS_DEBUG="-O1 -g" -DWINNOW_SANITIZE=address$(comma)undefined)
 	@$(cmake) --build $(build_asan) --target all tests
 	@$(call ctest,$(build_asan))
+
+check-arm: ## build the core for AArch64 and run its tests under an emulator
+	@tools/check_arm.sh $(build_arm) -DWINNOW_WERROR=$(WERROR)
 
 check-format: ## check the format of the C files, and lint the shell scripts
 	@tools/format.sh --check

@@ -121,7 +121,7 @@ struct wn_engine_options {
     int64_t n_ctx; /* most tokens in a session, text positions; 0: the model's trained context */
     int n_batch;   /* tokens per prefill step, 32 .. 4096; default 512 */
     int n_threads; /* 0 .. 256; 0, or more than the cores this process may use: those */
-    const char *kernels; /* "auto" (default), "avx512", "avx2", "reference" */
+    const char *kernels; /* "auto" (default), "avx512", "avx2", "neon", "reference" */
     /* Entries per head that standing budgets let sessions hold, for the check that they fit the memory;
      * 0 (default): n_ctx. */
     int64_t n_held;

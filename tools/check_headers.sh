@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Compiles every header on its own, all as C11 and the public ones as C++ too.
+# Compiles every header on its own, all as C11 and the public ones as C++ too, and sees that machines
+# of 32 bits and big-endian ones are refused.
 # Usage: check_headers.sh CC CXX [include options...]
 set -euo pipefail
 
@@ -31,4 +32,21 @@ done < <(find include src -name '*.h' ! -name '*.tmpl.h' ! -name 'vec_*.h' | sor
 for header in include/*.h; do
     check "$header" "$cxx" -std=c++11 -x c++
 done
+
+# refused REASON FLAG...: what every source file includes does not compile with the flags. The C
+# library may be there for this machine alone, so that it is left out.
+refused() {
+    local reason=$1 output
+    shift
+    if output=$("$cc" -Iinclude -ffreestanding -fsyntax-only -x c "$@" src/kernels/kernels.h 2>&1) ||
+        [[ $output != *"error: "*"Winnow needs a $reason machine"* ]]; then
+        printf 'a machine that is not %s is not refused: %s\n' "$reason" "$output" >&2
+        failed=1
+    fi
+}
+
+refused little-endian -U__BYTE_ORDER__ -D__BYTE_ORDER__=__ORDER_BIG_ENDIAN__
+if [[ $(uname -m) == x86_64 ]]; then
+    refused 64-bit -m32
+fi
 exit "$failed"

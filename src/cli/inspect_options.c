@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "cli/kernel_choice.h"
+
 #define FIELD(name) .offset = offsetof(struct wn_inspect_options, name)
 
 static const struct wn_flag task[] = {
@@ -76,9 +78,7 @@ const struct wn_flag_table wn_inspect_flags = {
         "  winnow inspect -m model.gguf -f report.txt --budget adaptive --plot kept.svg\n"
         "  winnow inspect -m model.gguf -f report.txt --json | jq .totals\n"
         "  winnow inspect report.wkv\n"
-        "\n"
-        "The environment's WINNOW_CPU (auto, avx512, avx2, reference) chooses the attention "
-        "kernels.",
+        "\n" WN_KERNEL_CHOICE_HELP,
     .parts = parts,
     .n_parts = sizeof parts / sizeof parts[0],
     .positional = &file,

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/kernel_choice.h"
+
 #define FIELD(name) .offset = offsetof(struct wn_reading_options, name)
 
 const struct wn_flag wn_reading_source[WN_READING_N_SOURCE] = {
@@ -113,33 +115,14 @@ static wn_status check_model(struct wn_reading_options *options, struct wn_error
     return WN_OK;
 }
 
-wn_status wn_reading_options_check_kernels(struct wn_reading_options *options,
-                                           struct wn_error *err) {
-    static const char *const known[] = {"auto", "avx512", "avx2", "reference"};
-    const char *wanted = getenv("WINNOW_CPU");
-    if (wanted == NULL || wanted[0] == '\0') {
-        wanted = "auto";
-    }
-    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
-        if (strcmp(wanted, known[i]) == 0) {
-            options->kernels = known[i];
-            return WN_OK;
-        }
-    }
-    return wn_error_set(
-        err, WN_E_ARG,
-        "unknown kernels '%.40s' in WINNOW_CPU (choose from auto, avx512, avx2, reference)",
-        wanted);
-}
-
 wn_status wn_reading_options_check_model(struct wn_reading_options *options, struct wn_error *err) {
-    const wn_status status = wn_reading_options_check_kernels(options, err);
+    const wn_status status = wn_kernel_choice(&options->kernels, err);
     return status == WN_OK ? check_model(options, err) : status;
 }
 
 wn_status wn_reading_options_check(struct wn_reading_options *options, const char *const *questions,
                                    int n_questions, struct wn_error *err) {
-    wn_status status = wn_reading_options_check_kernels(options, err);
+    wn_status status = wn_kernel_choice(&options->kernels, err);
     if (status == WN_OK && options->documents.n == 0 && n_questions == 0) {
         return wn_error_set(
             err, WN_E_ARG,

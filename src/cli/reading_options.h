@@ -55,11 +55,8 @@ extern const struct wn_flag wn_reading_machine[WN_READING_N_MACHINE];
  */
 wn_status wn_reading_options_check(struct wn_reading_options *options, const char *const *questions,
                                    int n_questions, struct wn_error *err);
-/* The parts of it: model and kernels; kernels alone; and the texts' names, of which there may be
- * none. */
+/* The parts of it: model and kernels; and the texts' names, of which there may be none. */
 wn_status wn_reading_options_check_model(struct wn_reading_options *options, struct wn_error *err);
-wn_status wn_reading_options_check_kernels(struct wn_reading_options *options,
-                                           struct wn_error *err);
 wn_status wn_reading_options_check_texts(const struct wn_reading_options *options,
                                          const char *const *questions, int n_questions,
                                          struct wn_error *err);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/run_options.h"
 
+#include "cli/kernel_choice.h"
+
 #define FIELD(name) .offset = offsetof(struct wn_run_options, name)
 
 static const struct wn_flag task[] = {
@@ -57,9 +59,7 @@ const struct wn_flag_table wn_run_flags = {
         "  winnow run -m model.gguf -f report.txt -p \"Who signed it?\"\n"
         "  winnow run -m model.gguf -f report.txt -p \"Who signed?\" --keep 10% --compare\n"
         "  zcat notes.gz | winnow run -m model.gguf -f - -p \"Sum this up.\" -q\n"
-        "\n"
-        "The environment's WINNOW_CPU (auto, avx512, avx2, reference) chooses the attention "
-        "kernels.",
+        "\n" WN_KERNEL_CHOICE_HELP,
     .parts = parts,
     .n_parts = sizeof parts / sizeof parts[0],
 };

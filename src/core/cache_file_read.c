@@ -364,9 +364,6 @@ wn_status wn_cache_file_open(const char *path, struct wn_cache_file **out, struc
     if (path == NULL || out == NULL) {
         return wn_error_set(err, WN_E_ARG, "a path is needed");
     }
-    if (!wn_cache_host_is_little_endian()) {
-        return refuse_open(path, "cache files need a little-endian machine", err);
-    }
     struct wn_cache_file *file = calloc(1, sizeof(*file));
     char *copy = malloc(strlen(path) + 1);
     if (file == NULL || copy == NULL) {

@@ -383,10 +383,6 @@ wn_status wn_cache_file_write(const char *path, const struct wn_store *store,
     if (path == NULL || store == NULL || contents == NULL) {
         return wn_error_set(err, WN_E_ARG, "a path, a store and contents are needed");
     }
-    if (!wn_cache_host_is_little_endian()) {
-        return wn_error_set(err, WN_E_IO,
-                            "cannot write %.300s (cache files need a little-endian machine)", path);
-    }
     wn_status status = check_contents(contents, err);
     if (status == WN_OK) {
         status = check_store(store, contents->n_tokens, err);

@@ -2,7 +2,7 @@
 /*
  * What the writer and the reader of cache files agree on; docs/file-format.md has the prose.
  * Numbers in a file are little-endian and put together from bytes; the rows of entries are copied
- * as they are, so that files are written and read on little-endian machines only.
+ * as they are, since Winnow is built for little-endian machines only.
  */
 #ifndef WN_CACHE_FORMAT_H
 #define WN_CACHE_FORMAT_H
@@ -75,14 +75,6 @@ static inline uint64_t wn_cache_get(const uint8_t *from, int n_bytes) {
         x |= (uint64_t)from[i] << (8 * i);
     }
     return x;
-}
-
-static inline bool wn_cache_host_is_little_endian(void) {
-    const union {
-        uint16_t number;
-        uint8_t byte[2];
-    } probe = {.number = 1};
-    return probe.byte[0] == 1;
 }
 
 /* Bytes that a full page of a layer takes in PAGES, at most 2^21. */

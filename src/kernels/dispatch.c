@@ -62,6 +62,9 @@ static const struct variant {
     {"avx512", wn_kernels_avx512, cpu_has_avx512},
     {"avx2", wn_kernels_avx2, cpu_has_avx2},
 #endif
+#if WN_KERNELS_NEON
+    {"neon", wn_kernels_neon, always},
+#endif
     {"reference", wn_kernels_reference, always},
 };
 
@@ -80,6 +83,8 @@ const struct wn_kernels *wn_kernels_choose(const char *name) {
 const char *const *wn_kernels_names(void) {
 #if WN_KERNELS_X86
     static const char *const names[] = {"avx512", "avx2", "reference", NULL};
+#elif WN_KERNELS_NEON
+    static const char *const names[] = {"neon", "reference", NULL};
 #else
     static const char *const names[] = {"reference", NULL};
 #endif

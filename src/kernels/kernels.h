@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Attention and scoring kernels behind one table, chosen at run time. The plain-C reference
- * accumulates in double; the x86 variants come from one template per operation (attend.tmpl.h,
- * observe.tmpl.h, dots.tmpl.h, rows.tmpl.h).
+ * accumulates in double; the variants for x86 and AArch64 come from one template per operation
+ * (attend.tmpl.h, observe.tmpl.h, dots.tmpl.h, rows.tmpl.h).
  *
  * Kernels never allocate, never fail on values (NaN in unused rows of a page is never read into a
  * result), and keep no state: scratch is passed in.
@@ -13,6 +13,13 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+/* Cache files are mapped whole, and their rows and a model's lie in memory as in the file. */
+#if SIZE_MAX < UINT64_MAX
+#error "Winnow needs a 64-bit machine"
+#elif defined(__BYTE_ORDER__) && __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error "Winnow needs a little-endian machine"
+#endif
 
 /* Entries in a page. Kernels process one page as one tile. */
 enum { WN_PAGE_LEN = 64 };
@@ -98,7 +105,7 @@ struct wn_observe_out {
 enum { WN_MAX_ROWS = 1 << 14 };
 
 struct wn_kernels {
-    const char *name; /* "reference", "avx2", "avx512" */
+    const char *name; /* "reference", "avx2", "avx512", "neon" */
 
     /* dst row of `type` from n floats, round to nearest even; and back. */
     void (*encode_row)(enum wn_type type, const float *src, void *dst, int n);
@@ -145,7 +152,8 @@ struct wn_kernels {
 const struct wn_kernels *wn_kernels_reference(void);
 /*
  * The fastest table this CPU and its operating system run, or the one named ("reference", "avx2",
- * "avx512"; NULL or "auto": the fastest). NULL when the name is unknown or the CPU lacks it.
+ * "avx512", "neon"; NULL or "auto": the fastest). NULL when the name is unknown or the CPU lacks
+ * it.
  */
 const struct wn_kernels *wn_kernels_choose(const char *name);
 /* Names known to this build, best first, NULL-terminated, whether or not this CPU runs them. */

@@ -341,12 +341,12 @@ static void pack_k(const struct work *w, const struct page_span *span) {
         for (int i = 0; i < 8; i++) {
             src[i] = span_k(span, clamp_int(e + i, span->lo, span->hi - 1));
         }
-        __m128i row[8];
+        half8 row[8];
         int c = 0;
         for (; c + 8 <= k_dim; c += 8) {
             WN_UNROLL
             for (int i = 0; i < 8; i++) {
-                row[i] = _mm_loadu_si128((const __m128i *)(src[i] + 2 * (size_t)c));
+                row[i] = load_half8(src[i] + 2 * (size_t)c);
             }
             store_transposed_half(row, panel + (size_t)c * PANEL, PANEL, 8);
         }

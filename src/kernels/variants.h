@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the kernel files share among themselves: the tables of the x86 variants and the row limits.
+ * What the kernel files share among themselves: the tables of the vector variants, what their code is
+ * compiled with, and the row limits.
  */
 #ifndef WN_KERNELS_VARIANTS_H
 #define WN_KERNELS_VARIANTS_H
@@ -14,9 +15,27 @@
 #define WN_KERNELS_X86 0
 #endif
 
+#if defined(__aarch64__) && defined(__ARM_NEON) && defined(__GNUC__)
+#define WN_KERNELS_NEON 1
+#else
+#define WN_KERNELS_NEON 0
+#endif
+
 #if WN_KERNELS_X86
 const struct wn_kernels *wn_kernels_avx2(void);
 const struct wn_kernels *wn_kernels_avx512(void);
+#endif
+#if WN_KERNELS_NEON
+const struct wn_kernels *wn_kernels_neon(void);
+#endif
+
+#define WN_INLINE static inline __attribute__((always_inline))
+
+/* Before loops over arrays of vectors: unrolled at any optimisation level, to be registers. */
+#if defined(__clang__)
+#define WN_UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define WN_UNROLL _Pragma("GCC unroll 64")
 #endif
 
 /* An entry limit as an index 0 .. WN_PAGE_LEN of the page whose first entry is `page_first`. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * exp and the softcap on vectors, written in the operations of vec_avx2.h or vec_avx512.h, which is
+ * exp and the softcap on vectors, written in the operations of a vec_*.h of an instruction set, which is
  * included before.
  */
 #ifndef WN_KERNELS_VEC_MATH_H

@@ -6,22 +6,20 @@
 #ifndef WN_KERNELS_VEC_X86_H
 #define WN_KERNELS_VEC_X86_H
 
-#define WN_INLINE static inline __attribute__((always_inline))
+/* Eight halves as they are stored. */
+typedef __m128i half8;
 
-/* Before loops over arrays of vectors: unrolled at any optimisation level, to be registers. */
-#if defined(__clang__)
-#define WN_UNROLL _Pragma("clang loop unroll(full)")
-#else
-#define WN_UNROLL _Pragma("GCC unroll 64")
-#endif
+WN_INLINE half8 load_half8(const void *src) {
+    return _mm_loadu_si128((const __m128i *)src);
+}
 
 /* n < 8 halves, the rest of the register zero, without reading past them. */
-WN_INLINE __m128i load_half_part(const void *src, int n) {
+WN_INLINE half8 load_half_part(const void *src, int n) {
     uint16_t half[8] = {0};
     for (int i = 0; i < n; i++) {
         memcpy(&half[i], (const uint8_t *)src + sizeof half[0] * (size_t)i, sizeof half[0]);
     }
-    return _mm_loadu_si128((const __m128i *)half);
+    return load_half8(half);
 }
 
 WN_INLINE __m256 add_halves_apart(__m256 a, __m256 b) {
@@ -53,8 +51,7 @@ WN_INLINE float max_256(__m256 a) {
  * Transposes an 8 x 8 block of halves, row e in row[e], and stores it as floats: the value of
  * column c and row e goes to dst[c * stride + e], for the first n_columns columns.
  */
-WN_INLINE void store_transposed_half(const __m128i row[8], float *dst, size_t stride,
-                                     int n_columns) {
+WN_INLINE void store_transposed_half(const half8 row[8], float *dst, size_t stride, int n_columns) {
     __m128i pair[8], quad[8], column[8];
     WN_UNROLL
     for (int i = 0; i < 4; i++) {

@@ -95,7 +95,13 @@ refused 2 '--kernel: 4 is not an odd number' run "${question[@]}" --policy snapk
 refused 2 'no document and no question; give -f FILE, -p TEXT or both' run -m "$missing"
 refused 2 'standard input is named 2 times' run -m "$missing" -f - -p -
 refused 2 'a question is empty' run -m "$missing" -p ' '
-WINNOW_CPU=mmx refused 2 'unknown kernels .mmx. in WINNOW_CPU' run "${question[@]}"
+for kernels in mmx neon avx5121; do
+    [[ $(uname -m) == aarch64 && $kernels == neon ]] && continue
+    WINNOW_CPU=$kernels refused 2 \
+        "no kernels '$kernels' on this machine \(from WINNOW_CPU; choose from auto, .*reference\)" \
+        run "${question[@]}"
+done
+WINNOW_CPU=mmx refused 2 "no kernels 'mmx' on this machine" bench targets -m "$missing"
 WINNOW_MODEL='' refused 2 'neither -m nor WINNOW_MODEL names one; give a GGUF file with -m FILE' \
     run -p hello
 

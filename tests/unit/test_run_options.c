@@ -136,8 +136,7 @@ static void the_environment_helps(void **state) {
     assert_int_equal(parse("-p q"), WN_OK);
     assert_string_equal(options.reading.kernels, "reference");
     setenv("WINNOW_CPU", "mmx", 1);
-    expect_refusal(
-        "-p q", "unknown kernels 'mmx' in WINNOW_CPU (choose from auto, avx512, avx2, reference)");
+    expect_refusal("-p q", "no kernels 'mmx' on this machine (from WINNOW_CPU; choose from auto,");
     setenv("WINNOW_MODEL", "", 1);
     unsetenv("WINNOW_CPU");
     expect_refusal("-p q", "no model given");
