@@ -5,7 +5,7 @@
 # and needs no network. An interrupted run goes on from the last finished step.
 #
 #   setup.sh tools GROUP...   install the build tools that are missing; groups:
-#                             core (C compiler, cmake, xxhash), engine (C++, jansson, libedit, pip
+#                             core (C compiler, cmake, xxhash, utf8proc), engine (C++, jansson, libedit, pip
 #                             for downloads),
 #                             demo (python3), check (test libraries, python3 with numpy and
 #                             yaml), fuzz (clang), lint (clang-format, shellcheck)
@@ -107,6 +107,7 @@ find_missing() {
             need_command "${cc%% *}" gcc
             need_command pkg-config pkg-config
             need_library libxxhash libxxhash-dev
+            need_library libutf8proc libutf8proc-dev
             ;;
         engine)
             need_command "${cxx%% *}" g++

@@ -125,13 +125,13 @@ static void samples_of_all_tasks(void **state) {
         assert_string_equal(wn_ruler_task_name(t), expected[task].name);
         assert_int_equal(wn_ruler_task_new_tokens(t), 128);
         assert_int_equal(wn_ruler_task_needs_essay(t), expected[task].essay);
-        for (int i = 0; i < 200; i++) {
+        for (int i = 0; i < 80; i++) {
             struct wn_ruler_sample sample = {0};
             struct wn_ruler_options options = ruler_options(essay, lengths[i % 4]);
             int n_calls = 0;
-            options.seed = (uint64_t)i / 40;
+            options.seed = (uint64_t)i / 20;
             options.user = &n_calls;
-            ruler_generate(t, &options, i % 40, &sample);
+            ruler_generate(t, &options, i % 20, &sample);
             assert_true(n_calls <= 40);
             check_answers(t, &sample);
             check_keys(t, &sample);

@@ -89,10 +89,10 @@ static void order_and_cut(void **state) {
     (void)state;
     struct wn_qa_data *qa = ruler_qa();
     struct wn_ruler_sample small = {0}, large = {0};
-    struct wn_ruler_options options = options_of(qa, 512);
+    struct wn_ruler_options options = options_of(qa, 600);
     int few[100], many[100];
     ruler_generate(WN_RULER_QA_2, &options, 7, &small);
-    options.n_tokens = 1400;
+    options.n_tokens = 1300;
     ruler_generate(WN_RULER_QA_2, &options, 7, &large);
     const int n_few = read_documents(small.context, few, 100);
     const int n_many = read_documents(large.context, many, 100);
