@@ -125,6 +125,8 @@ find_missing() {
         check)
             need_command pkg-config pkg-config
             need_library cmocka libcmocka-dev
+            # Readers of data sets are tested without the engine too.
+            need_library jansson libjansson-dev
             # The program's tests read JSON with it.
             find_python_with json || missing+=(python3)
             if [[ $(uname -m) == x86_64 && ! -d /usr/include/simde ]]; then

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "eval/qa_data.h"
 
+#include "eval/string_list.h"
 #include "eval/text_buffer.h"
 #include "eval/text_file.h"
 
@@ -66,10 +67,7 @@ static int64_t add_paragraph(struct reader *reader, const char *text) {
 
 static void free_question(struct wn_qa_question *question) {
     free(question->question);
-    for (int i = 0; i < question->n_answers; i++) {
-        free(question->answer[i]);
-    }
-    free(question->answer);
+    wn_strings_free(question->answer, question->n_answers);
     free(question->paragraph);
 }
 
@@ -85,17 +83,9 @@ static void add_answer(struct reader *reader, struct wn_qa_question *question,
             return;
         }
     }
-    char **larger =
-        realloc(question->answer, (size_t)(question->n_answers + 1) * sizeof *question->answer);
-    if (larger != NULL) {
-        question->answer = larger;
-        larger[question->n_answers] = strdup(text);
-    }
-    if (larger == NULL || larger[question->n_answers] == NULL) {
+    if (!wn_strings_add(&question->answer, &question->n_answers, text)) {
         reader->failed = true;
-        return;
     }
-    question->n_answers++;
 }
 
 /* Leaves out what is there already; behind the required ones unless `required`. */

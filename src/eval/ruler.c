@@ -2,6 +2,7 @@
 #include "eval/ruler.h"
 
 #include "eval/ruler_job.h"
+#include "eval/string_list.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -100,17 +101,9 @@ static wn_status check_options(enum wn_ruler_task task, const struct wn_ruler_op
 
 wn_status wn_ruler_add_answer(struct wn_ruler_sample *sample, const char *answer,
                               struct wn_error *err) {
-    char **larger =
-        realloc(sample->answer, (size_t)(sample->n_answers + 1) * sizeof *sample->answer);
-    if (larger != NULL) {
-        sample->answer = larger;
-        larger[sample->n_answers] = strdup(answer);
-    }
-    if (larger == NULL || larger[sample->n_answers] == NULL) {
-        return wn_error_set(err, WN_E_MEMORY, "out of memory for the answers");
-    }
-    sample->n_answers++;
-    return WN_OK;
+    return wn_strings_add(&sample->answer, &sample->n_answers, answer)
+               ? WN_OK
+               : wn_error_set(err, WN_E_MEMORY, "out of memory for the answers");
 }
 
 wn_status wn_ruler_generate(enum wn_ruler_task task, const struct wn_ruler_options *options,
@@ -141,10 +134,7 @@ void wn_ruler_sample_free(struct wn_ruler_sample *sample) {
     }
     free(sample->context);
     free(sample->question);
-    for (int i = 0; i < sample->n_answers; i++) {
-        free(sample->answer[i]);
-    }
-    free(sample->answer);
+    wn_strings_free(sample->answer, sample->n_answers);
     *sample = (struct wn_ruler_sample){0};
 }
 

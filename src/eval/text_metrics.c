@@ -214,6 +214,14 @@ wn_status wn_metric_retrieval(struct wn_text_view prediction, struct wn_text_vie
     return status;
 }
 
+bool wn_metric_has_paragraph(struct wn_text_view text) {
+    struct wn_codepoints decoded = {0};
+    const bool has =
+        wn_codepoints_decode(text, &decoded, NULL) == WN_OK && paragraph_number(decoded).n > 0;
+    free(decoded.at);
+    return has;
+}
+
 wn_status wn_metric_count(struct wn_text_view prediction, struct wn_text_view reference,
                           double *score, struct wn_error *err) {
     struct wn_codepoints text[2] = {{0}};

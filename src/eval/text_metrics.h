@@ -40,7 +40,9 @@ wn_status wn_metric_classification(struct wn_text_view prediction, struct wn_tex
  * 0 without numbers, or without a paragraph's number. */
 wn_status wn_metric_retrieval(struct wn_text_view prediction, struct wn_text_view reference,
                               double *score, struct wn_error *err);
-/* The same for the number that is the reference. */
+/* Whether a text has "Paragraph " and a number behind it. Without memory: false. */
+bool wn_metric_has_paragraph(struct wn_text_view text);
+/* The same share for the number that is the reference. */
 wn_status wn_metric_count(struct wn_text_view prediction, struct wn_text_view reference,
                           double *score, struct wn_error *err);
 
