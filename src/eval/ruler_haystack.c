@@ -17,10 +17,6 @@ struct wn_haystack_word {
 
 /* ---- words ---- */
 
-static bool is_blank(char c) {
-    return c == ' ' || (c >= '\t' && c <= '\r');
-}
-
 /* Whether a word ends with . ! or ?, quotes and brackets behind it aside. */
 static bool has_full_stop(const char *word, size_t n) {
     while (n > 0 && strchr("\"')]}*_", word[n - 1]) != NULL) {
@@ -39,15 +35,15 @@ static bool next_word(const struct wn_haystack *haystack, size_t offset,
                       struct wn_haystack_word *out) {
     const char *text = haystack->text;
     const size_t n = haystack->n_bytes;
-    while (offset < n && is_blank(text[offset])) {
+    while (offset < n && wn_is_blank(text[offset])) {
         offset++;
     }
     size_t end = offset;
-    while (end < n && !is_blank(text[end])) {
+    while (end < n && !wn_is_blank(text[end])) {
         end++;
     }
     int n_newlines = 0;
-    for (size_t i = end; i < n && is_blank(text[i]); i++) {
+    for (size_t i = end; i < n && wn_is_blank(text[i]); i++) {
         n_newlines += text[i] == '\n';
     }
     *out = (struct wn_haystack_word){.offset = offset,

@@ -64,21 +64,17 @@ static wn_status order_others(struct plan *plan, struct wn_error *err) {
     return WN_OK;
 }
 
-static bool is_blank(char c) {
-    return c == ' ' || (c >= '\t' && c <= '\r');
-}
-
 /* Bytes of the first *n_words words, which is lowered by the words found. */
 static size_t cut_words(const char *text, int64_t *n_words) {
     size_t end = 0, at = 0;
     while (*n_words > 0) {
-        while (is_blank(text[at])) {
+        while (wn_is_blank(text[at])) {
             at++;
         }
         if (text[at] == '\0') {
             break;
         }
-        while (text[at] != '\0' && !is_blank(text[at])) {
+        while (text[at] != '\0' && !wn_is_blank(text[at])) {
             at++;
         }
         end = at;

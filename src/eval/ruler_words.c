@@ -10,8 +10,59 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Stream 1 shuffles what is written, the same way at each try of a length. */
-enum { STREAM_ASKED, STREAM_ORDER };
+/* Streams from STREAM_RANKS on are one for each word. */
+enum { STREAM_ASKED, STREAM_RANKS };
+
+/* ---- entries ---- */
+
+/* A word that is to be written. */
+struct entry {
+    uint64_t rank; /* the text has them by ascending rank */
+    int64_t word;
+};
+
+/*
+ * Words in random order. Each occurrence has a rank of its own, so that those of a shorter text keep
+ * their order in a longer one, and the tokens of a text grow with it.
+ */
+struct entries {
+    struct entry *at; /* [n] */
+    int64_t n, room;
+    bool failed; /* out of memory */
+};
+
+static void add_entries(const struct wn_ruler_job *job, struct entries *entries, int64_t word,
+                        int64_t n) {
+    struct wn_rng rng;
+    if (entries->n + n > entries->room) {
+        const int64_t room = 2 * (entries->n + n);
+        struct entry *larger = realloc(entries->at, (size_t)room * sizeof *larger);
+        if (larger == NULL) {
+            entries->failed = true;
+            return;
+        }
+        entries->at = larger;
+        entries->room = room;
+    }
+    wn_ruler_seed(job, STREAM_RANKS + (uint64_t)word, &rng);
+    for (int64_t i = 0; i < n; i++) {
+        entries->at[entries->n++] = (struct entry){wn_rng_next(&rng), word};
+    }
+}
+
+static int compare_entries(const void *a, const void *b) {
+    const struct entry *left = a, *right = b;
+    if (left->rank != right->rank) {
+        return left->rank < right->rank ? -1 : 1;
+    }
+    return (left->word > right->word) - (left->word < right->word);
+}
+
+static void order_entries(struct entries *entries) {
+    if (entries->n > 0) {
+        qsort(entries->at, (size_t)entries->n, sizeof *entries->at, compare_entries);
+    }
+}
 
 /* ---- common words ---- */
 
@@ -30,28 +81,10 @@ enum { MANY_FROM_TOKENS = 4096 };
 struct common_plan {
     const struct wn_ruler_job *job;
     const struct frequencies *frequencies;
-    int64_t *word;  /* [wn_n_words]: the list's words in random order */
-    int64_t *entry; /* [room]: the entries to be written */
-    int64_t n_entries, room;
+    int64_t *word;      /* [wn_n_words]: the list's words in random order */
     int64_t first_pair; /* of the pairs used when the list is exhausted */
-    bool failed;
+    struct entries entries;
 };
-
-static void add_entries(struct common_plan *plan, int64_t word, int n) {
-    if (plan->n_entries + n > plan->room) {
-        const int64_t room = 2 * (plan->n_entries + n);
-        int64_t *larger = realloc(plan->entry, (size_t)room * sizeof *larger);
-        if (larger == NULL) {
-            plan->failed = true;
-            return;
-        }
-        plan->entry = larger;
-        plan->room = room;
-    }
-    for (int i = 0; i < n; i++) {
-        plan->entry[plan->n_entries++] = word;
-    }
-}
 
 /*
  * Word number i in random order: the list's, then hyphenated pairs of those that are neither asked for
@@ -75,23 +108,22 @@ static void write_word(struct wn_text_buffer *text, const struct common_plan *pl
 /* A numbered list of N_COMMON words from number `common` on, and n_others from number `other` on. */
 static void write_list(struct wn_text_buffer *text, struct common_plan *plan, int64_t common,
                        int n_common, int64_t other, int64_t n_others, int n_other) {
-    struct wn_rng rng;
-    plan->n_entries = 0;
+    struct entries *entries = &plan->entries;
+    entries->n = 0;
     for (int i = 0; i < N_COMMON; i++) {
-        add_entries(plan, common + i, n_common);
+        add_entries(plan->job, entries, common + i, n_common);
     }
     for (int64_t i = 0; i < n_others; i++) {
-        add_entries(plan, other + i, n_other);
+        add_entries(plan->job, entries, other + i, n_other);
     }
-    wn_ruler_seed(plan->job, STREAM_ORDER, &rng);
-    wn_shuffle(&rng, plan->entry, plan->n_entries);
-    for (int64_t i = 0; i < plan->n_entries; i++) {
+    order_entries(entries);
+    for (int64_t i = 0; i < entries->n; i++) {
         wn_text_append_string(text, i > 0 ? " " : "");
         wn_text_append_number(text, (long long)i + 1);
         wn_text_append_string(text, ". ");
-        write_word(text, plan, plan->entry[i]);
+        write_word(text, plan, entries->at[i].word);
     }
-    text->failed = text->failed || plan->failed;
+    text->failed = text->failed || entries->failed;
 }
 
 static const char common_opening[] =
@@ -151,7 +183,7 @@ wn_status wn_ruler_make_common_words(const struct wn_ruler_job *job, struct wn_t
         status = wn_ruler_add_answer(sample, wn_word_list[plan.word[i]], err);
     }
     free(plan.word);
-    free(plan.entry);
+    free(plan.entries.at);
     return status;
 }
 
@@ -163,8 +195,8 @@ struct frequent_plan {
     const struct wn_ruler_job *job;
     char (*word)[CODE_LETTERS + 1]; /* [n_words], the most frequent first; the first is dots */
     int64_t n_words;
-    int64_t *entry;
-    int64_t room;
+    int64_t n_scaled; /* words that the law is scaled to */
+    struct entries entries;
 };
 
 static const char frequent_opening[] =
@@ -180,32 +212,32 @@ static int64_t count_of_rank(int64_t n, int64_t rank) {
     return (int64_t)floor((double)n / (zeta * (double)rank * (double)rank));
 }
 
+/* Words by the law for n, and more dots. */
+static void write_frequencies(struct frequent_plan *plan, int64_t n, int64_t n_dots,
+                              struct wn_text_buffer *context) {
+    struct entries *entries = &plan->entries;
+    entries->n = 0;
+    for (int64_t w = 0; w < plan->n_words; w++) {
+        add_entries(plan->job, entries, w, count_of_rank(n, w + 1) + (w == 0 ? n_dots : 0));
+    }
+    order_entries(entries);
+    wn_text_append_string(context, frequent_opening);
+    for (int64_t i = 0; i < entries->n; i++) {
+        wn_text_append_string(context, i > 0 ? " " : "");
+        wn_text_append_string(context, plan->word[entries->at[i].word]);
+    }
+    context->failed = context->failed || entries->failed;
+}
+
 /* Units are the words that the law is scaled to; what is rounded off is missing. */
 static void write_frequent(void *user, int64_t n, struct wn_text_buffer *context) {
+    write_frequencies(user, n, 0, context);
+}
+
+/* Units are dots: where one word more for the law brings several, they fill what is left. */
+static void write_dots(void *user, int64_t n_dots, struct wn_text_buffer *context) {
     struct frequent_plan *plan = user;
-    struct wn_rng rng;
-    int64_t n_entries = 0;
-    if (n > plan->room) {
-        int64_t *larger = realloc(plan->entry, (size_t)n * sizeof *larger);
-        if (larger == NULL) {
-            context->failed = true;
-            return;
-        }
-        plan->entry = larger;
-        plan->room = n;
-    }
-    for (int64_t w = 0; w < plan->n_words; w++) {
-        for (int64_t i = count_of_rank(n, w + 1); i > 0; i--) {
-            plan->entry[n_entries++] = w;
-        }
-    }
-    wn_ruler_seed(plan->job, STREAM_ORDER, &rng);
-    wn_shuffle(&rng, plan->entry, n_entries);
-    wn_text_append_string(context, frequent_opening);
-    for (int64_t i = 0; i < n_entries; i++) {
-        wn_text_append_string(context, i > 0 ? " " : "");
-        wn_text_append_string(context, plan->word[plan->entry[i]]);
-    }
+    write_frequencies(plan, plan->n_scaled, n_dots, context);
 }
 
 /* Equal ones by place, so that every machine draws the same of them anew. */
@@ -273,24 +305,31 @@ wn_status wn_ruler_make_frequent_words(const struct wn_ruler_job *job,
                                        struct wn_text_buffer *context,
                                        struct wn_text_buffer *question,
                                        struct wn_ruler_sample *sample, struct wn_error *err) {
+    const struct wn_ruler_options *options = job->options;
     struct frequent_plan plan;
-    int64_t n = 0;
+    int64_t n_dots;
     wn_status status = open_frequent(job, &plan, err);
     if (status == WN_OK) {
         wn_text_append_string(question, frequent_question);
-        status = wn_ruler_fit(job, write_frequent, &plan, question, context, &n, err);
+        /* A word is a token or more, and a fifth of the law's at most are rounded off. */
+        status = wn_ruler_fit_below(job, write_frequent, &plan, question, 2 * options->n_tokens,
+                                    options->n_tokens - options->n_new_tokens, &plan.n_scaled, err);
     }
-    if (status == WN_OK && count_of_rank(n, 1 + N_ASKED) <= count_of_rank(n, 2 + N_ASKED)) {
+    if (status == WN_OK) {
+        status = wn_ruler_fit(job, write_dots, &plan, question, context, &n_dots, err);
+    }
+    if (status == WN_OK &&
+        count_of_rank(plan.n_scaled, 1 + N_ASKED) <= count_of_rank(plan.n_scaled, 2 + N_ASKED)) {
         status =
             wn_error_set(err, WN_E_ARG,
                          "%lld tokens are too few: the words that fwe asks for would be no more "
                          "frequent than others",
-                         (long long)job->options->n_tokens);
+                         (long long)options->n_tokens);
     }
     for (int i = 1; status == WN_OK && i <= N_ASKED; i++) {
         status = wn_ruler_add_answer(sample, plan.word[i], err);
     }
     free(plan.word);
-    free(plan.entry);
+    free(plan.entries.at);
     return status;
 }

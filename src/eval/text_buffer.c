@@ -36,6 +36,10 @@ void wn_text_append_number(struct wn_text_buffer *text, long long number) {
     wn_text_append_string(text, digits);
 }
 
+bool wn_is_blank(char c) {
+    return c == ' ' || (c >= '\t' && c <= '\r');
+}
+
 static char folded(char c) {
     if ((unsigned char)c < 0x20) {
         return '\n';

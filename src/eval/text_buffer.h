@@ -18,6 +18,9 @@ void wn_text_append_string(struct wn_text_buffer *text, const char *string);
 /* In decimal. */
 void wn_text_append_number(struct wn_text_buffer *text, long long number);
 
+/* A space, or one of the control characters from tab to carriage return. */
+bool wn_is_blank(char c);
+
 /*
  * Whether a text of n bytes holds `part`, ignoring the case of ASCII letters; control characters
  * (below 0x20) of both count as newlines. An empty part is held by every text. O(n strlen(part)).

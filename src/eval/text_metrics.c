@@ -202,16 +202,27 @@ static struct wn_codepoints paragraph_number(struct wn_codepoints text) {
     return (struct wn_codepoints){NULL, 0};
 }
 
-wn_status wn_metric_retrieval(struct wn_text_view prediction, struct wn_text_view reference,
-                              double *score, struct wn_error *err) {
+/* The share of the number that is the reference, or of the paragraph that it names. */
+static wn_status score_numbers(struct wn_text_view prediction, struct wn_text_view reference,
+                               bool names_paragraph, double *score, struct wn_error *err) {
     struct wn_codepoints text[2] = {{0}};
     const wn_status status = decode_both(prediction, reference, text, err);
     if (status == WN_OK) {
-        *score = share_of_numbers(text[0], paragraph_number(text[1]));
+        *score = share_of_numbers(text[0], names_paragraph ? paragraph_number(text[1]) : text[1]);
     }
     free(text[0].at);
     free(text[1].at);
     return status;
+}
+
+wn_status wn_metric_retrieval(struct wn_text_view prediction, struct wn_text_view reference,
+                              double *score, struct wn_error *err) {
+    return score_numbers(prediction, reference, true, score, err);
+}
+
+wn_status wn_metric_count(struct wn_text_view prediction, struct wn_text_view reference,
+                          double *score, struct wn_error *err) {
+    return score_numbers(prediction, reference, false, score, err);
 }
 
 bool wn_metric_has_paragraph(struct wn_text_view text) {
@@ -220,18 +231,6 @@ bool wn_metric_has_paragraph(struct wn_text_view text) {
         wn_codepoints_decode(text, &decoded, NULL) == WN_OK && paragraph_number(decoded).n > 0;
     free(decoded.at);
     return has;
-}
-
-wn_status wn_metric_count(struct wn_text_view prediction, struct wn_text_view reference,
-                          double *score, struct wn_error *err) {
-    struct wn_codepoints text[2] = {{0}};
-    const wn_status status = decode_both(prediction, reference, text, err);
-    if (status == WN_OK) {
-        *score = share_of_numbers(text[0], text[1]);
-    }
-    free(text[0].at);
-    free(text[1].at);
-    return status;
 }
 
 /* ---- code ---- */
