@@ -98,7 +98,7 @@ def squad(towns):
                 id="%s-%d" % (t["name"].lower(), p), question=form % t["name"],
                 answers=[dict(text=a, answer_start=context.index(a)) for a in references])]))
         articles.append(dict(title=t["name"], paragraphs=paragraphs))
-    return dict(version="1.1", data=articles)
+    return articles
 
 
 def titled(title, text):
@@ -225,11 +225,15 @@ def write(path, text):
         out.write(text)
 
 
+def a_line_each(entries):
+    return "[\n" + ",\n".join(json.dumps(entry, ensure_ascii=False) for entry in entries) + "\n]"
+
+
 def main():
     towns = make_towns()
     people = make_people(towns)
-    write("qa/squad.json", json.dumps(squad(towns), ensure_ascii=False, indent=1) + "\n")
-    write("qa/hotpotqa.json", json.dumps(two_hops(towns, people), ensure_ascii=False, indent=1) + "\n")
+    write("qa/squad.json", '{"version": "1.1", "data": %s}\n' % a_line_each(squad(towns)))
+    write("qa/hotpotqa.json", a_line_each(two_hops(towns, people)) + "\n")
     for part in (question_answering(towns, people), summaries(towns), few_shot(towns), synthetic(towns), code()):
         for name, lines in part.items():
             write("longbench/%s.jsonl" % name, "".join(json.dumps(entry, ensure_ascii=False) + "\n" for entry in lines))
