@@ -182,6 +182,16 @@ def classification_cases(n):
         yield prediction, reference, classes
 
 
+def nested_cases(n):
+    """Names that are parts of one another: several in a row are to be dropped, and some are skipped."""
+    for _ in range(n):
+        letters = "".join(rng.choice("xyzé ") for _ in range(6)) + "!"
+        classes = [letters[rng.randrange(3):rng.randint(4, 7)] for _ in range(rng.randint(2, 6))]
+        classes.insert(rng.randrange(len(classes) + 1), letters)
+        yield "It is %s?" % rng.choice(classes), letters, classes
+        yield letters + " " + rng.choice(CLASSES), letters, classes
+
+
 NUMBERS = ["1", "2", "12", "3", "30", "03", "٣", "１２", "²", "twelve", "1.5", "Paragraph 12", "paragraph 3", "12th", "x12y", "-12",
            "Paragraph", "1,234", "\n"]
 
@@ -227,7 +237,8 @@ def main():
     add_cases("token_f1", [(token_f1(p, r), p, r) for p, r in prose])
     summaries = list(prose_pairs(220, [5, 20, 60, 100])) + list(edge_pairs())
     add_cases("rouge_l", [(rouge_l(p, r), p, r) for p, r in summaries])
-    add_cases("classification", [(classification(p, r, c), p, r, *c) for p, r, c in classification_cases(300)])
+    named = list(classification_cases(250)) + list(nested_cases(50))
+    add_cases("classification", [(classification(p, r, c), p, r, *c) for p, r, c in named])
     add_cases("retrieval", [(retrieval(p, r), p, r) for p, r in number_cases(250, "See Paragraph x, Paragraph %s.")])
     add_cases("count", [(share_of_numbers(p, r), p, r) for p, r in number_cases(250, "%s")])
     code = list(code_pairs(300)) + list(edge_pairs())
