@@ -78,6 +78,7 @@ static wn_status read_summary(struct wn_text_view text, struct summary *out, str
 
 struct entry {
     struct wn_codepoints word; /* first: entries are compared as words */
+    int i_text;                /* of the summary that it is in */
     int32_t *id;
 };
 
@@ -92,7 +93,7 @@ static wn_status number_words(struct summary summary[2], int64_t n_distinct[2],
     size_t e = 0;
     for (int s = 0; s < 2; s++) {
         for (size_t w = 0; w < summary[s].n_words; w++) {
-            entry[e++] = (struct entry){summary[s].word[w], &summary[s].id[w]};
+            entry[e++] = (struct entry){summary[s].word[w], s, &summary[s].id[w]};
         }
     }
     qsort(entry, n, sizeof *entry, wn_codepoints_compare);
@@ -104,8 +105,7 @@ static wn_status number_words(struct summary summary[2], int64_t n_distinct[2],
             id++;
             seen[0] = seen[1] = false;
         }
-        const int s =
-            entry[e].id >= summary[1].id && entry[e].id < summary[1].id + summary[1].n_words;
+        const int s = entry[e].i_text;
         n_distinct[s] += !seen[s];
         seen[s] = true;
         *entry[e].id = id;
