@@ -5,7 +5,7 @@
 # and needs no network. An interrupted run goes on from the last finished step.
 #
 #   setup.sh tools GROUP...   install the build tools that are missing; groups:
-#                             core (C compiler, cmake, xxhash), engine (C++, jansson, libedit, pip
+#                             core (C compiler, cmake, xxhash, utf8proc), engine (C++, jansson, libedit, pip
 #                             for downloads),
 #                             demo (python3), check (test libraries, python3 with numpy and
 #                             yaml), fuzz (clang), lint (clang-format, shellcheck), arm (cross
@@ -111,6 +111,7 @@ find_missing() {
             need_command "${cc%% *}" gcc
             need_command pkg-config pkg-config
             need_library libxxhash libxxhash-dev
+            need_library libutf8proc libutf8proc-dev
             ;;
         engine)
             need_command "${cxx%% *}" g++
@@ -128,6 +129,8 @@ find_missing() {
         check)
             need_command pkg-config pkg-config
             need_library cmocka libcmocka-dev
+            # Readers of data sets are tested without the engine too.
+            need_library jansson libjansson-dev
             # The program's tests read JSON with it.
             find_python_with json || missing+=(python3)
             if [[ $(uname -m) == x86_64 && ! -d /usr/include/simde ]]; then

@@ -5,7 +5,7 @@
  * question fed. Query-aware: the question is fed before.
  */
 #include "core/clock.h"
-#include "eval/needles.h"
+#include "eval/ruler.h"
 #include "eval/targets.h"
 #include "eval/text_file.h"
 
@@ -14,9 +14,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { N_TASKS = WN_NEEDLE_TASK_COUNT, N_MODES = 3 };
+/* The first five of RULER's tasks, in the order of its enum. */
+enum { N_TASKS = WN_RULER_NIAH_MULTIQUERY + 1, N_MODES = 3 };
 enum { SEED = 42 };         /* RULER's */
 enum { TOKEN_BYTES = 128 }; /* longest text of a token that is read */
+
+/*
+ * Tokens that an answer gets: RULER gives 128. A number and its key in a sentence take about 20 where
+ * every digit is a token, and a model may say something before it.
+ */
+enum { NEW_TOKENS_MAX = 96 };
+static const int n_answer_tokens[N_TASKS] = {48, 48, 48, NEW_TOKENS_MAX, NEW_TOKENS_MAX};
 
 /* How a policy is used: what it keeps, and whether it knows the question. */
 static const struct mode {
@@ -81,9 +89,9 @@ struct needles {
 /* A sample, its parts as tokens, and what the full cache answers. */
 struct prompt {
     int length; /* index of the asked length */
-    enum wn_needle_task task;
+    enum wn_ruler_task task;
     int64_t i_sample;
-    struct wn_needle_sample sample;
+    struct wn_ruler_sample sample;
     struct wn_tokens context, question;
     double full; /* score of the full cache */
 };
@@ -149,7 +157,7 @@ static int64_t count_tokens(void *user, const char *context, size_t n_context, c
 }
 
 static void free_prompt(struct prompt *prompt) {
-    wn_needle_sample_free(&prompt->sample);
+    wn_ruler_sample_free(&prompt->sample);
     wn_tokens_free(&prompt->context);
     wn_tokens_free(&prompt->question);
 }
@@ -158,16 +166,15 @@ static void free_prompt(struct prompt *prompt) {
 static wn_status make_prompt(const struct needles *needles, struct prompt *prompt,
                              struct wn_error *err) {
     struct wn_model *model = needles->targets->model;
-    const struct wn_needle_options options = {.seed = SEED,
-                                              .essay = needles->essay,
-                                              .n_essay_bytes = needles->n_essay_bytes,
-                                              .n_tokens = needles->targets->lengths[prompt->length],
-                                              .n_new_tokens =
-                                                  wn_needle_task_new_tokens(prompt->task),
-                                              .count_tokens = count_tokens,
-                                              .user = model};
-    struct wn_needle_sample *sample = &prompt->sample;
-    wn_status status = wn_needle_generate(prompt->task, &options, prompt->i_sample, sample, err);
+    const struct wn_ruler_options options = {.seed = SEED,
+                                             .essay = needles->essay,
+                                             .n_essay_bytes = needles->n_essay_bytes,
+                                             .n_tokens = needles->targets->lengths[prompt->length],
+                                             .n_new_tokens = n_answer_tokens[prompt->task],
+                                             .count_tokens = count_tokens,
+                                             .user = model};
+    struct wn_ruler_sample *sample = &prompt->sample;
+    wn_status status = wn_ruler_generate(prompt->task, &options, prompt->i_sample, sample, err);
     if (status == WN_OK) {
         status = wn_model_chat_document(model, sample->context, sample->n_context, &prompt->context,
                                         err);
@@ -185,8 +192,8 @@ static wn_status make_prompt(const struct needles *needles, struct prompt *promp
  * stop once it is full. */
 static wn_status decode(const struct needles *needles, struct wn_session *session,
                         const struct prompt *prompt, double *score, struct wn_error *err) {
-    char answer[WN_NEEDLE_NEW_TOKENS_MAX * TOKEN_BYTES];
-    const int n_new_tokens = wn_needle_task_new_tokens(prompt->task);
+    char answer[NEW_TOKENS_MAX * TOKEN_BYTES];
+    const int n_new_tokens = n_answer_tokens[prompt->task];
     int n_bytes = 0;
     *score = 0.0;
     for (int i = 0; i < n_new_tokens; i++) {
@@ -196,7 +203,7 @@ static wn_status decode(const struct needles *needles, struct wn_session *sessio
         }
         n_bytes +=
             wn_model_token_text(needles->targets->model, token, answer + n_bytes, TOKEN_BYTES);
-        *score = wn_needle_score(&prompt->sample, answer, (size_t)n_bytes);
+        *score = wn_ruler_score(&prompt->sample, answer, (size_t)n_bytes);
         if (*score >= 1.0 || i == n_new_tokens - 1) {
             break;
         }
@@ -308,7 +315,7 @@ static void note_sample(struct needles *needles, const struct prompt *prompt) {
     wn_targets_note(needles->targets,
                     "needles: %lld tokens, %s, sample %lld of %lld: full cache %.2f; %.0f %% done, "
                     "about %.0f min left",
-                    (long long)n_tokens, wn_needle_task_name(prompt->task),
+                    (long long)n_tokens, wn_ruler_task_name(prompt->task),
                     (long long)prompt->i_sample + 1, (long long)needles->targets->n_samples,
                     prompt->full, 100.0 * done, ceil(left / 60.0));
 }
@@ -316,7 +323,7 @@ static void note_sample(struct needles *needles, const struct prompt *prompt) {
 static wn_status measure_sample(struct needles *needles, int length, int task, int64_t i_sample,
                                 struct wn_error *err) {
     struct prompt prompt = {
-        .length = length, .task = (enum wn_needle_task)task, .i_sample = i_sample};
+        .length = length, .task = (enum wn_ruler_task)task, .i_sample = i_sample};
     wn_status status = make_prompt(needles, &prompt, err);
     if (status == WN_OK) {
         status = score_agnostic(needles, &prompt, err);
