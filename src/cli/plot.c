@@ -109,6 +109,10 @@ static void print_heat_map(FILE *script, const void *picture, enum wn_plot_forma
 
 /* A data block for each line, since each may lack other points. */
 static void print_lines(FILE *script, const void *picture, enum wn_plot_format format) {
+    /* Wong, Points of view: Color blindness, Nature Methods 8 (2011), without the yellow. */
+    static const char *const colours[] = {"#000000", "#d55e00", "#56b4e9", "#0072b2",
+                                          "#009e73", "#e69f00", "#cc79a7", "#999999"};
+    const int n_colours = sizeof colours / sizeof colours[0];
     const struct wn_line_plot *plot = picture;
     for (int line = 0; line < plot->n_lines; line++) {
         fprintf(script, "$line%d << END\n", line);
@@ -134,8 +138,8 @@ static void print_lines(FILE *script, const void *picture, enum wn_plot_format f
     }
     fputs(")\nplot ", script);
     for (int line = 0; line < plot->n_lines; line++) {
-        fprintf(script, "%s$line%d with linespoints linewidth 2 title ", line > 0 ? ", " : "",
-                line);
+        fprintf(script, "%s$line%d with linespoints linewidth 2 linecolor rgb '%s' title ",
+                line > 0 ? ", " : "", line, colours[line % n_colours]);
         print_quoted(script, plot->name[line]);
     }
     fputc('\n', script);
