@@ -142,13 +142,22 @@ static wn_status report(const struct job *job, struct wn_error *err) {
     return status;
 }
 
+static wn_status open_model(struct job *job, struct wn_error *err) {
+    struct wn_error why = {0};
+    const char *path = job->options->model_path;
+    const wn_status status = wn_model_open(path, &job->model, &why);
+    return status == WN_OK
+               ? WN_OK
+               : wn_error_set(err, status, "cannot use the model %.200s (%s)", path, why.message);
+}
+
 static wn_status run(struct job *job, struct wn_error *err) {
     const struct wn_speed_options *options = job->options;
     wn_status status = WN_OK;
     if (options->plot_path != NULL) {
         status = wn_speed_plot_check(options->plot_path, err);
     }
-    status = status == WN_OK ? wn_model_open(options->model_path, &job->model, err) : status;
+    status = status == WN_OK ? open_model(job, err) : status;
     status = status == WN_OK ? make_tokens(job, err) : status;
     status = status == WN_OK ? open_results(job, err) : status;
     if (status != WN_OK) {

@@ -4,6 +4,7 @@
 #include "cli/format.h"
 #include "eval/json.h"
 
+#include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
 
@@ -83,7 +84,11 @@ static void put_speeds(struct line *line, double speed, double spread, const dou
     put(line, "%.1f", speed);
     put(line, "%.0f %%", 100.0 * spread);
     for (int i = 0; i < WN_PEER_COUNT; i++) {
-        put(line, "%.1f", peer[i]);
+        if (isfinite(peer[i])) {
+            put(line, "%.1f", peer[i]);
+        } else {
+            put(line, "-");
+        }
     }
     put(line, "%.2f x", ratio);
 }

@@ -81,12 +81,21 @@ static wn_status count(struct running *running, int64_t n, struct wn_error *err)
                                         : wn_error_set(err, WN_E_ABORTED, "stopped on request");
 }
 
+/* The peer with a cache of Q8_0 stays away where llama.cpp has none: blocks of 32 must fit the heads. */
+static wn_status open_peer(struct running *running, enum wn_peer peer, struct wn_error *err) {
+    struct wn_error why = {0};
+    const wn_status status =
+        wn_peer_open(running->speed->model, peer, running->race.length + WN_SPEED_DECODE_TOKENS,
+                     N_BATCH, running->race.threads, &running->native[peer], &why);
+    if (status == WN_OK || (peer == WN_PEER_Q8_0 && status == WN_E_BACKEND)) {
+        return WN_OK;
+    }
+    return wn_error_set(err, status, "%s", why.message);
+}
+
 static wn_status open_reader(struct running *running, int reader, struct wn_error *err) {
-    const struct wn_speed *speed = running->speed;
     if (reader < WN_PEER_COUNT) {
-        return wn_peer_open(speed->model, (enum wn_peer)reader,
-                            running->race.length + WN_SPEED_DECODE_TOKENS, N_BATCH,
-                            running->race.threads, &running->native[reader], err);
+        return open_peer(running, (enum wn_peer)reader, err);
     }
     if (reader == FULL) {
         return wn_session_create(running->engine, &running->full, err);
@@ -115,10 +124,10 @@ static wn_status read_text(struct running *running, int reader, int round, struc
     double *seconds = &running->reading[reader][round];
     const int64_t n = running->race.length, before = speed->resident_bytes();
     wn_status status = open_reader(running, reader, err);
-    if (status == WN_OK && reader < WN_PEER_COUNT) {
+    if (status == WN_OK && reader < WN_PEER_COUNT && running->native[reader] != NULL) {
         status =
             wn_race_feed_native(running->native[reader], speed->tokens, n, &options, seconds, err);
-    } else if (status == WN_OK) {
+    } else if (status == WN_OK && reader >= FULL) {
         status = wn_race_feed_session(reader == FULL ? running->full : running->observed,
                                       speed->tokens, n, &options, seconds, err);
     }
@@ -153,12 +162,16 @@ static void put_race(struct wn_json *json, json_t *values, const struct wn_speed
     wn_json_put_integer(json, values, "length", race->length);
 }
 
-static void put_peers(struct wn_json *json, json_t *values, double (*seconds)[WN_MAX_ROUNDS],
-                      int n_rounds) {
+/* null for a peer that stayed away. */
+static void put_peers(struct wn_json *json, json_t *values, const struct running *running,
+                      double (*seconds)[WN_MAX_ROUNDS]) {
     for (int peer = 0; peer < WN_PEER_COUNT; peer++) {
         char key[32];
         snprintf(key, sizeof key, "llama_%s_seconds", wn_peer_name((enum wn_peer)peer));
-        wn_json_put(json, values, key, numbers(json, seconds[peer], n_rounds));
+        wn_json_put(json, values, key,
+                    running->native[peer] != NULL
+                        ? numbers(json, seconds[peer], running->speed->plan->n_rounds)
+                        : json_null());
     }
 }
 
@@ -180,7 +193,7 @@ static wn_status add_prefill(struct running *running, struct wn_error *err) {
     put_race(&json, values, &running->race);
     wn_json_put(&json, values, "seconds", numbers(&json, running->reading[FULL], n));
     wn_json_put(&json, values, "observed_seconds", numbers(&json, running->reading[OBSERVED], n));
-    put_peers(&json, values, running->reading, n);
+    put_peers(&json, values, running, running->reading);
     wn_json_put_string(&json, values, "policy", wn_score_name(running->policy.score));
     wn_json_put_integer(&json, values, "resident_bytes", running->resident[FULL]);
     for (int peer = 0; peer < WN_PEER_COUNT; peer++) {
@@ -218,7 +231,10 @@ static wn_status decode_round(struct running *running, struct decoding *decoding
     const int n = WN_SPEED_DECODE_TOKENS;
     wn_status status = WN_OK;
     for (int peer = 0; status == WN_OK && peer < WN_PEER_COUNT; peer++) {
-        status = wn_race_decode_native(running->native[peer], tokens, n, &peers[peer][round], err);
+        if (running->native[peer] != NULL) {
+            status =
+                wn_race_decode_native(running->native[peer], tokens, n, &peers[peer][round], err);
+        }
         status = status == WN_OK ? count(running, n, err) : status;
     }
     for (int i = 0; status == WN_OK && i < n_decodings; i++) {
@@ -245,7 +261,7 @@ static wn_status add_decoding(const struct decoding *decoding, double (*peers)[W
     wn_json_put_number(&json, values, "keep", decoding->keep);
     wn_json_put_integer(&json, values, "tokens", WN_SPEED_DECODE_TOKENS);
     wn_json_put(&json, values, "seconds", numbers(&json, decoding->seconds, n));
-    put_peers(&json, values, peers, n);
+    put_peers(&json, values, running, peers);
     wn_json_put(&json, values, "bandwidth_bytes_per_second", numbers(&json, bandwidth, n));
     wn_json_put_integer(&json, values, "weight_bytes", model.file_bytes);
     wn_json_put_integer(&json, values, "kv_bytes", usage.kv_bytes);
@@ -366,6 +382,9 @@ static wn_status run_races(struct running *running, struct wn_error *err) {
 }
 
 wn_status wn_speed_measure(const struct wn_speed *speed, struct wn_error *err) {
+    if (wn_speed_n_missing(speed) == 0) {
+        return WN_OK;
+    }
     struct running *running = calloc(1, sizeof *running);
     void *words = malloc(BANDWIDTH_BYTES);
     wn_status status = WN_OK;

@@ -28,7 +28,8 @@ wn_status wn_speed_measure(const struct wn_speed *speed, struct wn_error *err);
 
 /* ---- what was measured ---- */
 
-/* Speeds are tokens per second, medians of the rounds; a ratio is the median of the rounds' ratios. */
+/* Speeds are tokens per second, medians of the rounds; NaN of a peer that has no such cache. A ratio
+ * is the median of the rounds' ratios. */
 struct wn_speed_row {
     struct wn_speed_race race;
     double keep;

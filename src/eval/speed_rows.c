@@ -20,15 +20,21 @@ static int read_rounds(const json_t *values, const char *key, double *rounds) {
     return (int)n;
 }
 
-static int read_peers(const json_t *values, double (*rounds)[WN_MAX_ROUNDS], int n) {
+/* The speeds of llama.cpp's ways, n_tokens in as many rounds as ours; NaN of a Q8_0 that stayed away. */
+static bool read_peers(const json_t *values, int n, double n_tokens,
+                       double (*rounds)[WN_MAX_ROUNDS], double *speed) {
     for (int peer = 0; peer < WN_PEER_COUNT; peer++) {
         char key[32];
         snprintf(key, sizeof key, "llama_%s_seconds", wn_peer_name((enum wn_peer)peer));
-        if (read_rounds(values, key, rounds[peer]) != n) {
-            return 0;
+        if (peer == WN_PEER_Q8_0 && json_is_null(json_object_get(values, key))) {
+            speed[peer] = NAN;
+        } else if (read_rounds(values, key, rounds[peer]) != n) {
+            return false;
+        } else {
+            speed[peer] = n_tokens / wn_median(rounds[peer], n);
         }
     }
-    return n;
+    return true;
 }
 
 /* Median of reference[i] / seconds[i]: how many times as fast. */
@@ -44,20 +50,20 @@ static bool read_prefill(const json_t *values, const json_t *decoded, struct wn_
     double seconds[WN_MAX_ROUNDS], peers[WN_PEER_COUNT][WN_MAX_ROUNDS];
     const bool is_full = row->keep >= 1;
     const int n = read_rounds(values, is_full ? "seconds" : "observed_seconds", seconds);
-    if (n == 0 || read_peers(values, peers, n) == 0) {
+    const double length = (double)row->race.length;
+    if (n == 0 || !read_peers(values, n, length, peers, row->prefill_peer)) {
         return false;
     }
     const double compress =
         is_full ? 0 : json_number_value(json_object_get(decoded, "compress_seconds"));
+    if (!(compress >= 0) || !isfinite(compress)) {
+        return false;
+    }
     for (int i = 0; i < n; i++) {
         seconds[i] += compress;
     }
-    const double length = (double)row->race.length;
     row->prefill = length / wn_median(seconds, n);
     row->prefill_spread = wn_spread(seconds, n);
-    for (int peer = 0; peer < WN_PEER_COUNT; peer++) {
-        row->prefill_peer[peer] = length / wn_median(peers[peer], n);
-    }
     row->prefill_ratio = ratio(peers[WN_PEER_FLASH], seconds, n);
     return true;
 }
@@ -67,7 +73,7 @@ static bool read_decode(const json_t *values, struct wn_speed_row *row) {
     double bandwidth[WN_MAX_ROUNDS];
     const int n = read_rounds(values, "seconds", seconds);
     const double n_tokens = json_number_value(json_object_get(values, "tokens"));
-    if (n == 0 || read_peers(values, peers, n) == 0 || !(n_tokens > 0) ||
+    if (n == 0 || !(n_tokens > 0) || !read_peers(values, n, n_tokens, peers, row->decode_peer) ||
         read_rounds(values, "bandwidth_bytes_per_second", bandwidth) != n) {
         return false;
     }
@@ -76,9 +82,6 @@ static bool read_decode(const json_t *values, struct wn_speed_row *row) {
     }
     row->decode = n_tokens / wn_median(seconds, n);
     row->decode_spread = wn_spread(seconds, n);
-    for (int peer = 0; peer < WN_PEER_COUNT; peer++) {
-        row->decode_peer[peer] = n_tokens / wn_median(peers[peer], n);
-    }
     row->decode_ratio = ratio(faster, seconds, n);
     row->kv_bytes = json_integer_value(json_object_get(values, "kv_bytes"));
     row->resident_bytes = json_integer_value(json_object_get(values, "resident_bytes"));
