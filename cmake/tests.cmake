@@ -121,7 +121,7 @@ if(TARGET winnow_program)
 endif()
 
 get_property(all_tests DIRECTORY PROPERTY TESTS)
-foreach(name IN ITEMS engine.allocation engine.zoo engine.windows engine.speed cli.bench.sh cli.windows.sh)
+foreach(name IN ITEMS engine.allocation engine.hard_cases engine.zoo engine.windows engine.speed cli.bench.sh cli.windows.sh)
     if(name IN_LIST all_tests)
         set_tests_properties(${name} PROPERTIES FIXTURES_REQUIRED zoo)
     endif()
