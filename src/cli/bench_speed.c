@@ -10,6 +10,7 @@
 #include "engine/cores.h"
 #include "eval/calibration.h"
 #include "eval/json.h"
+#include "kernels/kernels.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -54,7 +55,12 @@ static wn_status open_results(struct job *job, struct wn_error *err) {
     struct wn_json json = {0};
     char cpu[200];
     uint64_t fingerprint;
-    wn_status status = wn_model_fingerprint(options->model_path, &fingerprint, err);
+    const struct wn_kernels *kernels = wn_kernels_choose(options->reading.kernels);
+    if (kernels == NULL) {
+        return wn_error_set(err, WN_E_ARG, "this CPU has no kernels %s (leave WINNOW_CPU out)",
+                            options->reading.kernels);
+    }
+    wn_status status = wn_model_fingerprint(options->reading.model_path, &fingerprint, err);
     if (status != WN_OK) {
         return status;
     }
@@ -64,6 +70,7 @@ static wn_status open_results(struct job *job, struct wn_error *err) {
     wn_json_put_integer(&json, settings, "rounds", options->plan.n_rounds);
     wn_json_put_integer(&json, settings, "decode_tokens", WN_SPEED_DECODE_TOKENS);
     wn_json_put_string(&json, settings, "cpu", cpu);
+    wn_json_put_string(&json, settings, "kernels", kernels->name);
     const struct wn_results_header header = {.benchmark = "speed",
                                              .model_description = info.description,
                                              .model_fingerprint = fingerprint,
@@ -86,7 +93,7 @@ static void on_race(void *user, const struct wn_speed_race *race) {
     struct job *job = user;
     struct wn_text32 length;
     int n_types;
-    if (!job->options->quiet) {
+    if (!job->options->reading.quiet) {
         wn_progress_end(&job->progress);
         fprintf(stderr, "winnow: %s tokens, %s, %d thread%s\n",
                 wn_format_count(race->length, &length), wn_speed_types(&n_types)[race->type].name,
@@ -98,6 +105,7 @@ static wn_status measure(struct job *job, struct wn_error *err) {
     const struct wn_speed speed = {.model = job->model,
                                    .tokens = job->tokens.id,
                                    .plan = &job->options->plan,
+                                   .kernels = job->options->reading.kernels,
                                    .results = job->results,
                                    .resident_bytes = wn_resident_bytes,
                                    .on_progress = on_progress,
@@ -105,12 +113,13 @@ static wn_status measure(struct job *job, struct wn_error *err) {
                                    .user = job};
     const int n_missing = wn_speed_n_missing(&speed);
     const size_t n_before = wn_results_n(job->results);
-    if (!job->options->quiet && n_before > 0) {
+    if (!job->options->reading.quiet && n_before > 0) {
         fprintf(stderr, "winnow: %zu cells are in %s, %d are missing\n", n_before,
                 job->options->output_path, n_missing);
     }
-    wn_progress_begin(&job->progress, stderr, wn_progress_style_of(stderr, job->options->quiet),
-                      "measuring", 0, wn_clock());
+    wn_progress_begin(&job->progress, stderr,
+                      wn_progress_style_of(stderr, job->options->reading.quiet), "measuring", 0,
+                      wn_clock());
     wn_interrupt_catch();
     const wn_status status = wn_speed_measure(&speed, err);
     wn_interrupt_release();
@@ -144,7 +153,7 @@ static wn_status report(const struct job *job, struct wn_error *err) {
 
 static wn_status open_model(struct job *job, struct wn_error *err) {
     struct wn_error why = {0};
-    const char *path = job->options->model_path;
+    const char *path = job->options->reading.model_path;
     const wn_status status = wn_model_open(path, &job->model, &why);
     return status == WN_OK
                ? WN_OK

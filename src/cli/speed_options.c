@@ -1,22 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/speed_options.h"
 
-#include "cli/reading_options.h"
 #include "cli/suggest.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #define FIELD(name) .offset = offsetof(struct wn_speed_options, name)
 
-static const struct wn_flag flags[] = {
-    {.name = "model",
-     .short_name = "m",
-     .value = "FILE",
-     .section = WN_SECTION_TASK,
-     .kind = WN_FLAG_TEXT,
-     FIELD(model_path),
-     .help = "The GGUF model. Without it the environment's WINNOW_MODEL is used."},
+static const struct wn_flag task[] = {
     {.name = "length",
      .value = "TOKENS",
      .section = WN_SECTION_TASK,
@@ -65,6 +56,9 @@ static const struct wn_flag flags[] = {
      .parse = wn_shard_parse,
      .help =
          "Measure the I-th of N parts. Files of all parts, one behind the other, are one file."},
+};
+
+static const struct wn_flag output[] = {
     {.name = "output",
      .short_name = "o",
      .value = "FILE",
@@ -74,11 +68,6 @@ static const struct wn_flag flags[] = {
      .once = true,
      .help = "Keep what is measured in this file, line by line, and go on with what it holds. "
              "Without it an interruption loses everything."},
-    {.name = "json",
-     .section = WN_SECTION_OUTPUT,
-     .kind = WN_FLAG_SWITCH,
-     FIELD(json),
-     .help = "Print one JSON object with every figure, and nothing else, on standard output."},
     {.name = "markdown",
      .section = WN_SECTION_OUTPUT,
      .kind = WN_FLAG_SWITCH,
@@ -93,21 +82,19 @@ static const struct wn_flag flags[] = {
      .help =
          "Also draw speed over length: NAME-prefill and NAME-decode, each as .svg and .png, and "
          "their data as .tsv. Needs gnuplot, which is tried first."},
-    {.name = "quiet",
-     .short_name = "q",
-     .section = WN_SECTION_OUTPUT,
-     .kind = WN_FLAG_SWITCH,
-     FIELD(quiet),
-     .help = "No progress."},
-    {.name = "help",
-     .short_name = "h",
-     .section = WN_SECTION_OUTPUT,
-     .kind = WN_FLAG_SWITCH,
-     FIELD(help),
-     .help = "Print this text."},
+    WN_OUTPUT_FLAGS(
+        struct wn_speed_options,
+        "Print one JSON object with every figure, and nothing else, on standard output.",
+        "No progress."),
 };
 
-static const struct wn_flag_part part = {flags, sizeof flags / sizeof flags[0], 0};
+/* The model alone of the flags of readings. */
+enum { N_SOURCE = 1 };
+static const struct wn_flag_part parts[] = {
+    {wn_reading_source, N_SOURCE, offsetof(struct wn_speed_options, reading)},
+    {task, sizeof task / sizeof task[0], 0},
+    {output, sizeof output / sizeof output[0], 0},
+};
 
 const struct wn_flag_table wn_speed_flags = {
     .command = "bench speed",
@@ -125,9 +112,12 @@ const struct wn_flag_table wn_speed_flags = {
         "\n"
         "  winnow bench speed -m model.gguf --length 1024 --keep 100% --keep 20%\n"
         "  winnow bench speed -m model.gguf -o speed.jsonl --plot speed\n"
-        "  winnow bench speed -m model.gguf -o speed.jsonl --markdown",
-    .parts = &part,
-    .n_parts = 1,
+        "  winnow bench speed -m model.gguf -o speed.jsonl --markdown\n"
+        "\n"
+        "The environment's WINNOW_CPU (auto, avx512, avx2, reference) chooses the attention "
+        "kernels.",
+    .parts = parts,
+    .n_parts = sizeof parts / sizeof parts[0],
 };
 
 /* ---- lists ---- */
@@ -280,15 +270,7 @@ static wn_status check(struct wn_speed_options *options, struct wn_error *err) {
     if (options->output_path != NULL && options->output_path[0] == '\0') {
         return wn_error_set(err, WN_E_ARG, "-o got no name (name a file)");
     }
-    if (options->model_path == NULL) {
-        options->model_path = getenv("WINNOW_MODEL");
-    }
-    if (options->model_path == NULL || options->model_path[0] == '\0') {
-        return wn_error_set(err, WN_E_ARG,
-                            "no model given (neither -m nor WINNOW_MODEL names one; give a GGUF "
-                            "file with -m FILE)");
-    }
-    return WN_OK;
+    return wn_reading_options_check_model(&options->reading, err);
 }
 
 wn_status wn_speed_options_parse(int argc, char **argv, int n_cores,

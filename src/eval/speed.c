@@ -355,6 +355,7 @@ static wn_status make_engine(struct running *running, const struct wn_speed_race
     wn_engine_options_default(&options);
     options.n_threads = race->threads;
     options.n_batch = N_BATCH;
+    options.kernels = speed->kernels != NULL ? speed->kernels : options.kernels;
     for (int i = 0; i < speed->plan->n_lengths; i++) {
         const int64_t needed = speed->plan->length[i] + WN_SPEED_DECODE_TOKENS;
         options.n_ctx = needed > options.n_ctx ? needed : options.n_ctx;

@@ -12,6 +12,7 @@ struct wn_speed {
     struct wn_model *model;
     const int32_t *tokens; /* [longest length + WN_SPEED_DECODE_TOKENS] */
     const struct wn_speed_plan *plan;
+    const char *kernels; /* as of wn_engine_options; NULL: auto */
     struct wn_results *results;
     int64_t (*resident_bytes)(void);
     /* Tokens fed so far of all that are to be; polled often, false stops with WN_E_ABORTED. */
