@@ -3,8 +3,8 @@
 
 #include "cli/format.h"
 #include "cli/interrupt.h"
-#include "cli/utf8.h"
 #include "core/clock.h"
+#include "core/utf8_stream.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/documents.h"
 
-#include "cli/utf8.h"
+#include "core/utf8_stream.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -54,11 +54,7 @@ static int clamp(int value, int least, int most) {
     return value < least ? least : value > most ? most : value;
 }
 
-/* Cells of some 16 by 48 pixels, and room for labels around them. */
-static void print_terminal(FILE *script, const struct wn_heat_map *map,
-                           enum wn_plot_format format) {
-    int width = clamp(220 + 48 * map->n_columns, 480, 1600);
-    int height = clamp(140 + 16 * map->n_rows, 360, 1600);
+static void print_terminal(FILE *script, int width, int height, enum wn_plot_format format) {
     if (format == WN_PLOT_SVG) {
         fprintf(script, "set terminal svg size %d,%d background 'white'\n", width, height);
         return;
@@ -72,7 +68,9 @@ static void print_terminal(FILE *script, const struct wn_heat_map *map,
             width, height, width, height);
 }
 
-static void print_script(FILE *script, const struct wn_heat_map *map, enum wn_plot_format format) {
+/* Cells of some 16 by 48 pixels, and room for labels around them. */
+static void print_heat_map(FILE *script, const void *picture, enum wn_plot_format format) {
+    const struct wn_heat_map *map = picture;
     double largest = 0;
     fputs("$map << END\n", script);
     for (int row = 0; row < map->n_rows; row++) {
@@ -85,7 +83,8 @@ static void print_script(FILE *script, const struct wn_heat_map *map, enum wn_pl
         }
     }
     fputs("END\n", script);
-    print_terminal(script, map, format);
+    print_terminal(script, clamp(220 + 48 * map->n_columns, 480, 1600),
+                   clamp(140 + 16 * map->n_rows, 360, 1600), format);
     print_label(script, "title", map->title);
     print_label(script, "xlabel", map->x_label);
     print_label(script, "ylabel", map->y_label);
@@ -106,6 +105,44 @@ static void print_script(FILE *script, const struct wn_heat_map *map, enum wn_pl
     fputs("plot $map using 1:2:(0.5):(0.5):3 with boxxyerror "
           "fillcolor palette fillstyle solid 1 noborder\n",
           script);
+}
+
+/* A data block for each line, since each may lack other points. */
+static void print_lines(FILE *script, const void *picture, enum wn_plot_format format) {
+    /* Wong, Points of view: Color blindness, Nature Methods 8 (2011), without the yellow. */
+    static const char *const colours[] = {"#000000", "#d55e00", "#56b4e9", "#0072b2",
+                                          "#009e73", "#e69f00", "#cc79a7", "#999999"};
+    const int n_colours = sizeof colours / sizeof colours[0];
+    const struct wn_line_plot *plot = picture;
+    for (int line = 0; line < plot->n_lines; line++) {
+        fprintf(script, "$line%d << END\n", line);
+        for (int i = 0; i < plot->n_points; i++) {
+            const double y = plot->y[(size_t)line * (size_t)plot->n_points + (size_t)i];
+            if (isfinite(y)) {
+                fprintf(script, "%.9g %.6g\n", plot->x[i], y);
+            }
+        }
+        fputs("END\n", script);
+    }
+    print_terminal(script, 800, 480, format);
+    print_label(script, "title", plot->title);
+    print_label(script, "xlabel", plot->x_label);
+    print_label(script, "ylabel", plot->y_label);
+    fprintf(script, "set key outside right top noenhanced\n"
+                    "set tics out nomirror\n"
+                    "set logscale x 2\n"
+                    "set yrange [0:*]\n"
+                    "set xtics (");
+    for (int i = 0; i < plot->n_points; i++) {
+        fprintf(script, "%s%.9g", i > 0 ? ", " : "", plot->x[i]);
+    }
+    fputs(")\nplot ", script);
+    for (int line = 0; line < plot->n_lines; line++) {
+        fprintf(script, "%s$line%d with linespoints linewidth 2 linecolor rgb '%s' title ",
+                line > 0 ? ", " : "", line, colours[line % n_colours]);
+        print_quoted(script, plot->name[line]);
+    }
+    fputc('\n', script);
 }
 
 /* ---- the process ---- */
@@ -221,12 +258,14 @@ static wn_status draw_script(FILE *script, const char *path, bool keep, struct w
     return status;
 }
 
-static wn_status draw(const struct wn_heat_map *map, enum wn_plot_format format, const char *path,
-                      bool keep, struct wn_error *err) {
+typedef void print_picture(FILE *script, const void *picture, enum wn_plot_format format);
+
+static wn_status draw(print_picture *print, const void *picture, enum wn_plot_format format,
+                      const char *path, bool keep, struct wn_error *err) {
     FILE *script = tmpfile();
     bool written = script != NULL;
     if (written) {
-        print_script(script, map, format);
+        print(script, picture, format);
         written = fflush(script) == 0 && !ferror(script) && fseek(script, 0, SEEK_SET) == 0;
     }
     wn_status status =
@@ -243,7 +282,15 @@ wn_status wn_plot_heat_map(const struct wn_heat_map *map, enum wn_plot_format fo
     if (map->n_rows < 1 || map->n_columns < 1) {
         return wn_error_set(err, WN_E_ARG, "there is nothing to plot");
     }
-    return draw(map, format, path, true, err);
+    return draw(print_heat_map, map, format, path, true, err);
+}
+
+wn_status wn_plot_lines(const struct wn_line_plot *plot, enum wn_plot_format format,
+                        const char *path, struct wn_error *err) {
+    if (plot->n_lines < 1 || plot->n_points < 1) {
+        return wn_error_set(err, WN_E_ARG, "there is nothing to plot");
+    }
+    return draw(print_lines, plot, format, path, true, err);
 }
 
 wn_status wn_plot_check(enum wn_plot_format format, const char *path, struct wn_error *err) {
@@ -255,5 +302,5 @@ wn_status wn_plot_check(enum wn_plot_format format, const char *path, struct wn_
                                     .n_rows = 1,
                                     .n_columns = 1,
                                     .value = &value};
-    return draw(&map, format, path, false, err);
+    return draw(print_heat_map, &map, format, path, false, err);
 }

@@ -27,6 +27,18 @@ struct wn_heat_map {
  */
 wn_status wn_plot_heat_map(const struct wn_heat_map *map, enum wn_plot_format format,
                            const char *path, struct wn_error *err);
+/* Lines over numbers on an axis of powers of two. */
+struct wn_line_plot {
+    const char *title, *x_label, *y_label;
+    int n_lines, n_points;
+    const char *const *name; /* [n_lines] */
+    const double *x;         /* [n_points] > 0, ascending */
+    const double *y;         /* [n_lines][n_points]; NaN: no point */
+};
+/* As wn_plot_heat_map. WN_E_ARG: no lines or points. */
+wn_status wn_plot_lines(const struct wn_line_plot *plot, enum wn_plot_format format,
+                        const char *path, struct wn_error *err);
+
 /* Whether such a picture can be drawn there: draws a small one and throws it away. The statuses are
  * those of drawing. */
 wn_status wn_plot_check(enum wn_plot_format format, const char *path, struct wn_error *err);

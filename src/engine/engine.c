@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#define _GNU_SOURCE /* sched_getaffinity */
-#include <limits.h>
 #include <pthread.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +9,7 @@
 #endif
 
 #include "core/metrics.h"
+#include "engine/cores.h"
 #include "engine/engine.h"
 #include "engine/mask.h"
 #include "engine/native.h"
@@ -24,32 +22,6 @@ enum { CHECK_BATCH = 24, CHECK_SINGLE = 4, PROBE_TOKENS = 256 };
 
 void wn_engine_options_default(struct wn_engine_options *options) {
     *options = (struct wn_engine_options){.n_batch = 512, .kernels = "auto"};
-}
-
-/* Cores that the control group's quota amounts to, or INT_MAX: a container may be limited so. */
-static int quota_cores(void) {
-    long quota, period;
-    FILE *file = fopen("/sys/fs/cgroup/cpu.max", "r");
-    if (file == NULL)
-        return INT_MAX;
-    const int n_read = fscanf(file, "%ld %ld", &quota, &period);
-    fclose(file);
-    if (n_read != 2 || quota < 1 || period < 1 || quota / period >= INT_MAX)
-        return INT_MAX;
-    return (int)((quota + period - 1) / period);
-}
-
-static int allowed_cores(void) {
-    cpu_set_t set;
-    if (sched_getaffinity(0, sizeof set, &set) == 0 && CPU_COUNT(&set) > 0)
-        return CPU_COUNT(&set);
-    const long n = sysconf(_SC_NPROCESSORS_ONLN);
-    return n > 0 ? (int)n : 1;
-}
-
-static int available_cores(void) {
-    const int allowed = allowed_cores(), quota = quota_cores();
-    return allowed < quota ? allowed : quota;
 }
 
 static wn_status check_options(const struct wn_engine_options *options, struct wn_error *err) {
@@ -443,9 +415,9 @@ wn_status wn_engine_create(struct wn_model *model, const struct wn_engine_option
     engine->n_held = options->n_held > 0 && options->n_held < n_ctx ? options->n_held : n_ctx;
     engine->n_batch = options->n_batch;
     /* llama.cpp's threads spin while they wait for each other, so more of them than cores crawl. */
-    engine->n_threads = options->n_threads > 0 && options->n_threads < available_cores()
+    engine->n_threads = options->n_threads > 0 && options->n_threads < wn_available_cores()
                             ? options->n_threads
-                            : available_cores();
+                            : wn_available_cores();
     status = build_engine(engine, err);
     if (status != WN_OK) {
         wn_engine_free(engine);

@@ -27,6 +27,8 @@ wn_status wn_native_create(struct wn_model *model, const struct wn_native_option
     params.n_threads_batch = options->n_threads;
     params.flash_attn_type =
         options->flash_attention ? LLAMA_FLASH_ATTN_TYPE_ENABLED : LLAMA_FLASH_ATTN_TYPE_DISABLED;
+    params.type_k = options->q8_0_cache ? GGML_TYPE_Q8_0 : GGML_TYPE_F16;
+    params.type_v = params.type_k;
     params.offload_kqv = false;
     params.op_offload = false;
     params.no_perf = true;

@@ -14,6 +14,7 @@ struct wn_native_options {
     int n_batch;   /* tokens per step */
     int n_threads;
     bool flash_attention;
+    bool q8_0_cache; /* cells of type Q8_0 instead of F16; needs flash attention */
     /* The context's cb_eval, which sees the graph's nodes (ggml-backend.h); usually NULL. */
     bool (*on_node)(struct ggml_tensor *node, bool ask, void *user);
     void *user;

@@ -67,7 +67,8 @@ wn_status wn_target_memory(struct wn_targets *targets, struct wn_error *err) {
                    WN_TARGET_AT_MOST, 0.02,
                    "llama.cpp's own unused cache: %lld bytes of a full cache of 8,192 tokens",
                    (long long)info.backend_cache_bytes);
-    wn_targets_add(targets, "slack_share", (double)sizes.after.slack_bytes / kept, WN_TARGET_NONE,
-                   0.0, "unused rows of pages in use after compression");
+    wn_targets_add(targets, "slack_share", (double)sizes.after.slack_bytes / kept,
+                   WN_TARGET_AT_MOST, 0.05,
+                   "unused rows of pages in use after compression, over the entries' bytes");
     return WN_OK;
 }

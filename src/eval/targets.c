@@ -20,6 +20,8 @@ const struct wn_target_group *wn_target_groups(int *n) {
         {"graft", "the grafted model against llama.cpp's own two attention paths", wn_target_graft,
          false},
         {"memory", "KV bytes and resident memory after compression", wn_target_memory, false},
+        {"kernel", "the decode attention kernel against the read bandwidth", wn_target_kernel,
+         false},
         {"decode", "decode speed against llama.cpp", wn_target_decode, false},
         {"batch", "decode speed of eight sessions together against one alone", wn_target_batch,
          false},

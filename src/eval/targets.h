@@ -66,6 +66,7 @@ void wn_targets_note(struct wn_targets *targets, const char *format, ...)
 
 wn_status wn_target_graft(struct wn_targets *targets, struct wn_error *err);
 wn_status wn_target_decode(struct wn_targets *targets, struct wn_error *err);
+wn_status wn_target_kernel(struct wn_targets *targets, struct wn_error *err);
 wn_status wn_target_batch(struct wn_targets *targets, struct wn_error *err);
 wn_status wn_target_file(struct wn_targets *targets, struct wn_error *err);
 wn_status wn_target_generate(struct wn_targets *targets, struct wn_error *err);

@@ -15,3 +15,12 @@ double wn_median(const double *values, int n) {
     qsort(sorted, (size_t)n, sizeof *sorted, compare_doubles);
     return sorted[n / 2];
 }
+
+double wn_spread(const double *values, int n) {
+    double smallest = values[0], largest = values[0];
+    for (int i = 1; i < n; i++) {
+        smallest = values[i] < smallest ? values[i] : smallest;
+        largest = values[i] > largest ? values[i] : largest;
+    }
+    return (largest - smallest) / wn_median(values, n);
+}

@@ -182,9 +182,25 @@ WN_INLINE void prefetch_step(struct prefetch *p) {
     }
 }
 
-/* Scores of R rows of q for the four entries with K rows k[0 .. 4), to s[r * WN_PAGE_LEN + i]. */
+/* sum[r][e] += <k_e, q_r> over the coordinates from `c` on, the last n_part < VL of which exist when
+ * n_part > 0. */
+WN_INLINE void stream_dot_step(const uint8_t *const k[4], int c, const float *q, int q_stride,
+                               const int R, int n_part, vf sum[FEW_ROWS][4]) {
+    WN_UNROLL
+    for (int e = 0; e < 4; e++) {
+        const uint8_t *src = k[e] + 2 * (size_t)c;
+        const vf x = n_part > 0 ? vf_load_f16_part(src, n_part) : vf_load_f16(src);
+        WN_UNROLL
+        for (int r = 0; r < R; r++) {
+            sum[r][e] = vf_fma(x, vf_load(q + r * q_stride + c), sum[r][e]);
+        }
+    }
+}
+
+/* Scores of R rows of q for the four entries with K rows k[0 .. 4), to s[r * WN_PAGE_LEN + i].
+ * is_whole: k_dim is a multiple of VL. */
 WN_INLINE void stream_dot4(const uint8_t *const k[4], int k_dim, const float *q, int q_stride,
-                           const int R, float *s) {
+                           const int R, const bool is_whole, float *s) {
     vf sum[FEW_ROWS][4];
     WN_UNROLL
     for (int r = 0; r < R; r++) {
@@ -195,24 +211,10 @@ WN_INLINE void stream_dot4(const uint8_t *const k[4], int k_dim, const float *q,
     }
     int c = 0;
     for (; c + VL <= k_dim; c += VL) {
-        WN_UNROLL
-        for (int e = 0; e < 4; e++) {
-            const vf x = vf_load_f16(k[e] + 2 * (size_t)c);
-            WN_UNROLL
-            for (int r = 0; r < R; r++) {
-                sum[r][e] = vf_fma(x, vf_load(q + r * q_stride + c), sum[r][e]);
-            }
-        }
+        stream_dot_step(k, c, q, q_stride, R, 0, sum);
     }
-    if (c < k_dim) {
-        WN_UNROLL
-        for (int e = 0; e < 4; e++) {
-            const vf x = vf_load_f16_part(k[e] + 2 * (size_t)c, k_dim - c);
-            WN_UNROLL
-            for (int r = 0; r < R; r++) {
-                sum[r][e] = vf_fma(x, vf_load(q + r * q_stride + c), sum[r][e]);
-            }
-        }
+    if (!is_whole) {
+        stream_dot_step(k, c, q, q_stride, R, k_dim - c, sum);
     }
     WN_UNROLL
     for (int r = 0; r < R; r++) {
@@ -220,16 +222,39 @@ WN_INLINE void stream_dot4(const uint8_t *const k[4], int k_dim, const float *q,
     }
 }
 
+/* Scores of a page's entries. Those of a page that is used in part are clamped to what is used; a
+ * loop of its own for whole pages spares them that. */
 WN_INLINE void stream_scores_fixed(const struct page_span *span, const float *q, int q_stride,
-                                   const int R, float *s, struct prefetch *prefetch) {
+                                   const int R, const bool is_whole, float *s,
+                                   struct prefetch *prefetch) {
+    const int k_dim = span->layout->k_dim;
+    const size_t stride = span->layout->k_row_bytes;
+    if (span->lo == 0 && span->hi == WN_PAGE_LEN) {
+        const uint8_t *k = span->data;
+        for (int e = 0; e < WN_PAGE_LEN; e += 4, k += 4 * stride) {
+            const uint8_t *const row[4] = {k, k + stride, k + 2 * stride, k + 3 * stride};
+            prefetch_step(prefetch);
+            stream_dot4(row, k_dim, q, q_stride, R, is_whole, s + e);
+        }
+        return;
+    }
     for (int e = span->lo / 4 * 4; e < span->hi; e += 4) {
-        const uint8_t *k[4];
+        const uint8_t *row[4];
         WN_UNROLL
         for (int i = 0; i < 4; i++) {
-            k[i] = span_k(span, clamp_int(e + i, span->lo, span->hi - 1));
+            row[i] = span_k(span, clamp_int(e + i, span->lo, span->hi - 1));
         }
         prefetch_step(prefetch);
-        stream_dot4(k, span->layout->k_dim, q, q_stride, R, s + e);
+        stream_dot4(row, k_dim, q, q_stride, R, is_whole, s + e);
+    }
+}
+
+WN_INLINE void stream_scores_rows(const struct page_span *span, const float *q, int q_stride,
+                                  const int R, float *s, struct prefetch *prefetch) {
+    if (span->layout->k_dim % VL == 0) {
+        stream_scores_fixed(span, q, q_stride, R, true, s, prefetch);
+    } else {
+        stream_scores_fixed(span, q, q_stride, R, false, s, prefetch);
     }
 }
 
@@ -245,16 +270,16 @@ static void stream_scores(const struct work *w, const struct page_span *span,
         float *s = w->s + (size_t)r * WN_PAGE_LEN;
         switch (n) {
         case 1:
-            stream_scores_fixed(span, q, w->k_pad, 1, s, prefetch);
+            stream_scores_rows(span, q, w->k_pad, 1, s, prefetch);
             break;
         case 2:
-            stream_scores_fixed(span, q, w->k_pad, 2, s, prefetch);
+            stream_scores_rows(span, q, w->k_pad, 2, s, prefetch);
             break;
         case 3:
-            stream_scores_fixed(span, q, w->k_pad, 3, s, prefetch);
+            stream_scores_rows(span, q, w->k_pad, 3, s, prefetch);
             break;
         default:
-            stream_scores_fixed(span, q, w->k_pad, FEW_ROWS, s, prefetch);
+            stream_scores_rows(span, q, w->k_pad, FEW_ROWS, s, prefetch);
             break;
         }
         r += n;

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "eval/bandwidth.h"
 #include "kernels/kernels.h"
 
 #if defined(__x86_64__) && defined(__GNUC__)
@@ -76,24 +77,12 @@ struct bytes {
     size_t n_words;
 };
 
-#if defined(__x86_64__) && defined(__GNUC__)
-__attribute__((target("avx2"))) static void sum_bytes(void *arg) {
+static void sum_bytes(void *arg) {
     const struct bytes *b = arg;
-    __m256i sum[4] = {_mm256_setzero_si256(), _mm256_setzero_si256(), _mm256_setzero_si256(),
-                      _mm256_setzero_si256()};
-    for (size_t i = 0; i + 16 <= b->n_words; i += 16) {
-        UNROLL
-        for (size_t j = 0; j < 4; j++) {
-            const __m256i *src = (const __m256i *)(b->words + i + 4 * j);
-            sum[j] = _mm256_add_epi64(sum[j], _mm256_load_si256(src));
-        }
-    }
-    const __m256i total =
-        _mm256_add_epi64(_mm256_add_epi64(sum[0], sum[1]), _mm256_add_epi64(sum[2], sum[3]));
-    sink_u64 = (uint64_t)_mm256_extract_epi64(total, 0) + (uint64_t)_mm256_extract_epi64(total, 1) +
-               (uint64_t)_mm256_extract_epi64(total, 2) + (uint64_t)_mm256_extract_epi64(total, 3);
+    sink_u64 = wn_sum_words(b->words, b->n_words);
 }
 
+#if defined(__x86_64__) && defined(__GNUC__)
 enum { PEAK_STEPS = 4000000, PEAK_CHAINS = 12 };
 
 __attribute__((target("avx2,fma"))) static void multiply_add_256(void *arg) {
@@ -151,15 +140,6 @@ static double peak_gflops(const struct wn_kernels *kernels) {
     return NAN;
 }
 #else
-static void sum_bytes(void *arg) {
-    const struct bytes *b = arg;
-    uint64_t sum = 0;
-    for (size_t i = 0; i < b->n_words; i++) {
-        sum += b->words[i];
-    }
-    sink_u64 = sum;
-}
-
 static double peak_gflops(const struct wn_kernels *kernels) {
     (void)kernels;
     return NAN;

@@ -129,6 +129,35 @@ static void script_and_picture(void **state) {
     assert_int_equal(n_files(), 1);
 }
 
+static void lines(void **state) {
+    (void)state;
+    static const char *const names[] = {"keep 20 %", "it's"};
+    static const double x[] = {1024, 4096}, y[] = {30, 12.5, NAN, 7};
+    const struct wn_line_plot plot = {.title = "t",
+                                      .x_label = "x",
+                                      .y_label = "y",
+                                      .n_lines = 2,
+                                      .n_points = 2,
+                                      .name = names,
+                                      .x = x,
+                                      .y = y};
+    char path[256], text[4096];
+    snprintf(path, sizeof path, "%s", in_folder("lines.svg"));
+    stand_in("cat");
+    assert_int_equal(wn_plot_lines(&plot, WN_PLOT_SVG, path, &err), WN_OK);
+    read_file(path, text, sizeof text);
+    assert_non_null(strstr(text, "$line0 << END\n1024 30\n4096 12.5\nEND\n"));
+    /* What was not measured is left out. */
+    assert_non_null(strstr(text, "$line1 << END\n4096 7\nEND\n"));
+    assert_non_null(strstr(text, "set xtics (1024, 4096)\n"));
+    assert_non_null(strstr(text, "title 'keep 20 %', $line1 with linespoints"));
+    assert_non_null(strstr(text, "title 'it''s'\n"));
+    unlink(path);
+    const struct wn_line_plot empty = {.n_points = 1};
+    assert_int_equal(wn_plot_lines(&empty, WN_PLOT_SVG, path, &err), WN_E_ARG);
+    assert_int_equal(n_files(), 1);
+}
+
 /* A failure leaves an older picture as it was, and no temporary file. */
 static void expect_failure(const char *commands, const char *part) {
     char path[256], text[64];
@@ -272,7 +301,8 @@ int main(int argc, char **argv) {
     }
     own_path = realpath(argv[0], NULL);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(formats), cmocka_unit_test(script_and_picture), cmocka_unit_test(failures),
+        cmocka_unit_test(formats), cmocka_unit_test(script_and_picture),
+        cmocka_unit_test(lines),   cmocka_unit_test(failures),
         cmocka_unit_test(check),   cmocka_unit_test(interrupts),
     };
     int n_failed = cmocka_run_group_tests(tests, make_folder, remove_folder);

@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "cli/utf8.h"
+#include "core/utf8_stream.h"
 
 #include <stdio.h>
 #include <string.h>

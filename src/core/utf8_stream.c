@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "cli/utf8.h"
+#include "core/utf8_stream.h"
 
 #include <string.h>
 

@@ -5,8 +5,8 @@
  * broken part as the Unicode standard recommends (section 3.9). Whatever goes in, valid UTF-8 comes
  * out.
  */
-#ifndef WN_CLI_UTF8_H
-#define WN_CLI_UTF8_H
+#ifndef WN_CORE_UTF8_STREAM_H
+#define WN_CORE_UTF8_STREAM_H
 
 #include <stdbool.h>
 #include <stddef.h>

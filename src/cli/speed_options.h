@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: MIT */
+/* What `winnow bench speed` is asked to measure, read from its flags and checked before a model is
+ * touched. */
+#ifndef WN_CLI_SPEED_OPTIONS_H
+#define WN_CLI_SPEED_OPTIONS_H
+
+#include "cli/args.h"
+#include "cli/reading_options.h"
+#include "eval/speed_plan.h"
+
+struct wn_speed_options {
+    struct wn_reading_options reading; /* model, kernels and quiet; no document */
+    struct wn_flag_texts lengths, keeps, types, threads;
+    int64_t n_rounds;
+    struct wn_shard shard;
+    const char *output_path, *plot_path; /* NULL: none */
+    bool json, markdown, help;
+    struct wn_speed_plan plan; /* of the above */
+};
+
+extern const struct wn_flag_table wn_speed_flags;
+
+/* Reads flags and the environment (WINNOW_MODEL, WINNOW_CPU). n_cores is the machine's: the default of --threads,
+ * and its limit. WN_E_ARG with a sentence. */
+wn_status wn_speed_options_parse(int argc, char **argv, int n_cores,
+                                 struct wn_speed_options *options, struct wn_error *err);
+
+#endif
