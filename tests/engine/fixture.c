@@ -38,6 +38,8 @@ int fixture_open(void **state) {
     wn_text_file_free(&file);
     struct wn_engine_options options;
     wn_engine_options_default(&options);
+    /* Tests run beside each other; those of threads make engines of their own. */
+    options.n_threads = 1;
     options.kernels = getenv("WINNOW_CPU") != NULL ? getenv("WINNOW_CPU") : "auto";
     if (wn_engine_create(fixture->model, &options, &fixture->engine, &err) != WN_OK) {
         return set_up_failed(&err);
