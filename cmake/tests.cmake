@@ -103,8 +103,8 @@ if(TARGET winnow_program)
 endif()
 
 get_property(all_tests DIRECTORY PROPERTY TESTS)
-foreach(name IN ITEMS engine.zoo engine.windows cli.windows.sh)
-    if(name IN_LIST all_tests)
+foreach(name IN LISTS all_tests)
+    if(name MATCHES "^(engine\\.(zoo|windows)|cli\\..*\\.sh)$")
         set_tests_properties(${name} PROPERTIES FIXTURES_REQUIRED zoo)
     endif()
 endforeach()
@@ -114,6 +114,17 @@ foreach(name IN ITEMS engine.graft engine.windows)
     if(name IN_LIST all_tests)
         set_tests_properties(${name} PROPERTIES PROCESSORS ${n_processors})
     endif()
+endforeach()
+# The longest begin first, so that no core is left waiting for one of them at the end.
+set(cost 100)
+foreach(name IN ITEMS engine.graft engine.session engine.standing engine.foresight engine.rehearsal
+        engine.cache cli.chat.sh cli.compress.sh cli.interrupt.sh cli.budget.sh engine.methods engine.batch
+        cli.run.sh cli.run_policies.sh cli.rehearsal.sh cli.inspect.sh engine.zoo cli.compare.sh
+        cli.calibrate.sh engine.gain engine.fit_budget cli.run_limits.sh cli.files.sh)
+    if(name IN_LIST all_tests)
+        set_tests_properties(${name} PROPERTIES COST ${cost})
+    endif()
+    math(EXPR cost "${cost} - 4")
 endforeach()
 
 # Every header compiles alone: all as C, the public ones as C++ too.

@@ -34,6 +34,8 @@ print(json.load(open(sys.argv[1]))["answers"][0]["full"]["text"])' "$work/out")
 run 0 run -t 1 -f "$work/text" -p "Who lit the lamp?" -n 10 --policy full -q
 [ "$out" = "$full" ] || fail "the full answer differs from the uncompressed run's"
 
+export WINNOW_MODEL=$tiny_model
+
 # Nothing evicted: both sides are one, and their distance is rounding.
 run 0 "${ask[@]}" --keep 100% --json
 json 'd["answers"][0]["text"] == d["answers"][0]["full"]["text"]'

@@ -42,7 +42,7 @@ if [ "$(id -u)" -ne 0 ]; then
 fi
 refused 1 'cannot open .*none' compress -f "$work/none" -o "$made/a.wkv"
 refused 1 'longer than the context \([0-9]+ tokens, and -c allows 300; ' \
-    compress -f "$work/text" -c 300 -o "$made/a.wkv"
+    compress -t 1 -f "$work/text" -c 300 -o "$made/a.wkv"
 refused 2 'no FILE given' ask -p q
 refused 2 'neither -p nor -i' ask "$made/a.wkv"
 refused 1 '^winnow: cannot open the cache .*a.wkv \(No such file or directory; check the path\)$' \
@@ -116,6 +116,7 @@ refused 1 "the question 'What is the river called\?' is too long \([0-9]+ tokens
     ask "$file" "${river[@]}" -c $((n_tokens + 3))
 
 # ---- nothing dropped: the answers of `run` ----
+export WINNOW_MODEL=$tiny_model
 run 0 run -t 1 -f "$work/short" "${boats[@]}" -p "What does Heron carry?" --keep 100% --json
 answers=$(texts)
 for policy in foresight full; do
@@ -186,8 +187,9 @@ says "^winnow: the question 'and so on .*' is too long"
 
 # On a terminal: lines are edited, Ctrl-C stops an answer and not the program, and at the prompt it
 # ends it.
+WINNOW_MODEL=$real_model run 0 compress -t 1 -f "$work/more" --policy full -o "$made/real.wkv" -q
 last_command="ask -i, on a terminal"
-terminal_python - "$WINNOW_BIN" "$made/all.wkv" >"$work/terminal" <<'PYTHON' || fail "not as it should be on a terminal: $(tail -n 3 "$work/terminal")"
+terminal_python - "$WINNOW_BIN" "$made/real.wkv" >"$work/terminal" <<'PYTHON' || fail "not as it should be on a terminal: $(tail -n 3 "$work/terminal")"
 import sys
 from terminal import Terminal, was_interrupted
 terminal = Terminal(sys.argv[1], "ask", sys.argv[2], "-t", "1", "-i", "-n", "2000",
@@ -303,7 +305,7 @@ rm "$other"
 if grep -q SigCgt /proc/self/status 2>/dev/null; then
     before=$(ls "$made"; cksum <"$made/all.wkv")
     last_command="compress, interrupted"
-    WINNOW_CPU=reference python3 - "$work" "$WINNOW_BIN" compress -t 1 -f "$work/text" \
+    WINNOW_MODEL=$real_model WINNOW_CPU=reference python3 - "$work" "$WINNOW_BIN" compress -t 1 -f "$work/text" \
         -o "$made/all.wkv" <<'PYTHON' || fail "did not stop as it should"
 import re, signal, subprocess, sys, time
 work, command = sys.argv[1], sys.argv[2:]

@@ -7,8 +7,7 @@
 cat >"$work/text" <<'TEXT'
 The ferry to Skarne leaves at six in the morning and at four in the afternoon, except when the ice
 is in. Then a sledge goes, drawn by two grey ponies, and takes whoever has paid and whatever has
-been tied down. The fare has been the same for forty years because nobody can find the form on which
-it would have to be changed. The ponies are called Bishop and Knight, and neither likes the rook.
+been tied down. The ponies are called Bishop and Knight, and neither likes the rook.
 TEXT
 ask=(inspect -t 1 -f "$work/text")
 
@@ -90,6 +89,8 @@ kept=$(total entries_after)
 run 0 run -t 1 -f "$work/text" --keep 30% -n 1 --json
 json "d['answers'][0]['compression']['entries_after'] == $kept"
 
+export WINNOW_MODEL=$tiny_model
+
 # Top-k keeps as many as asked for, draws nothing, and has no samples.
 run 0 "${ask[@]}" --policy h2o-mean --keep 24 --json
 consistent
@@ -159,11 +160,12 @@ json 'all(h["kept"] == h["protected"] == 20 for h in d["heads"])'
 says_not 'note: '
 
 # Progress on a terminal counts over the whole prompt, with and without a question.
-cat "$work/text" "$work/text" >"$work/long"
+# The real model, which is slow enough for a bar.
+cat "$work/text" "$work/text" "$work/text" >"$work/long"
 for words in "" "-p why"; do
     last_command="inspect -f long $words, on a terminal"
     # shellcheck disable=SC2086 # several words
-    WINNOW_CPU=reference python3 -c 'import pty, sys; pty.spawn(sys.argv[1:])' "$WINNOW_BIN" \
+    WINNOW_MODEL=$real_model WINNOW_CPU=reference python3 -c 'import pty, sys; pty.spawn(sys.argv[1:])' "$WINNOW_BIN" \
         inspect -t 1 -b 32 -f "$work/long" $words >"$work/terminal" </dev/null
     python3 - "$work/terminal" <<'PYTHON' || fail "the progress is not of the whole prompt"
 import re, sys

@@ -131,7 +131,7 @@ draws() {
     PATH=$work/bin:$PATH python3 -c 'import os, signal, sys
 signal.signal(signal.SIGINT, signal.SIG_DFL)
 os.execv(sys.argv[1], sys.argv[1:])' \
-        "$WINNOW_BIN" inspect -t 2 -p hello --plot "$work/plots/a.svg" \
+        "$WINNOW_BIN" inspect -m "$tiny_model" -t 1 -p hello --plot "$work/plots/a.svg" \
         >"$work/out" 2>"$work/err" || status=$?
     out=$(cat "$work/out")
     err=$(cat "$work/err")
