@@ -104,7 +104,7 @@ endif()
 
 get_property(all_tests DIRECTORY PROPERTY TESTS)
 foreach(name IN LISTS all_tests)
-    if(name MATCHES "^(engine\\.(zoo|windows)|cli\\..*\\.sh)$")
+    if(name MATCHES "^(engine\\.(zoo|windows|session|cache)|cli\\..*\\.sh)$")
         set_tests_properties(${name} PROPERTIES FIXTURES_REQUIRED zoo)
     endif()
 endforeach()
@@ -117,8 +117,7 @@ foreach(name IN ITEMS engine.graft engine.windows)
 endforeach()
 # The longest begin first, so that no core is left waiting for one of them at the end.
 set(cost 100)
-foreach(name IN ITEMS engine.graft engine.session engine.standing engine.foresight engine.rehearsal
-        engine.cache cli.chat.sh cli.compress.sh cli.interrupt.sh cli.budget.sh engine.methods engine.batch
+foreach(name IN ITEMS engine.graft engine.standing engine.foresight engine.rehearsal cli.chat.sh cli.compress.sh cli.interrupt.sh cli.budget.sh engine.methods engine.batch
         cli.run.sh cli.run_policies.sh cli.rehearsal.sh cli.inspect.sh engine.zoo cli.compare.sh
         cli.calibrate.sh engine.gain engine.fit_budget cli.run_limits.sh cli.files.sh)
     if(name IN_LIST all_tests)

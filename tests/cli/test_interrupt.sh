@@ -42,7 +42,7 @@ with open(work + "/out", "wb") as out, open(work + "/err", "wb") as err:
     process = subprocess.Popen(command, stdout=out, stderr=slave if on_terminal else err,
                                stdin=subprocess.DEVNULL,
                                preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 240
     while process.poll() is None and time.monotonic() < deadline and not seen(process):
         time.sleep(0.02)
     if not on_terminal:
