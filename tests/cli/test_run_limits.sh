@@ -50,8 +50,8 @@ run 0 run -t 1 -p hello -n 100 -c 40 --json
 says 'note: the answer is cut to [0-9]+ tokens'
 json 'd["answers"][0]["stop"] == "end" or (d["answers"][0]["stop"] == "context" and
       d["answers"][0]["tokens"] + d["answers"][0]["compression"]["prompt_tokens"] == 40)'
-refused 2 '--keep 40 leaves 40 of [0-9]+ entries per head \(fewer than --sink 30 and --recent 20' \
-    "${ask[@]}" --keep 40 --sink 30 --recent 20
+refused 2 '--keep 20 leaves 20 of [0-9]+ entries per head \(fewer than --sink 15 and --recent 10' \
+    "${ask[@]}" --keep 20 --sink 15 --recent 10
 
 # Whoever reads the answer may have gone or have no room; that is a failure and said so.
 if [ -w /dev/full ]; then
