@@ -68,12 +68,14 @@ says_not() {
     ! grep -Eq -- "$1" "$work/err" || fail "standard error matches: $1"
 }
 
-# json EXPRESSION: a Python expression over the parsed output, `d`, that must be true.
+# json EXPRESSION...: Python expressions over the parsed output, `d`, that must be true.
 json() {
     python3 -c 'import json, sys
 d = json.load(open(sys.argv[1], encoding="utf-8"))
-sys.exit(0 if eval("(" + sys.argv[2] + ")") else 1)' "$work/out" "$1" 2>"$work/python" ||
-        fail "not true of the JSON: $1"
+false = [text for text in sys.argv[2:] if not eval("(" + text + ")")]
+print(*false, sep="\n")
+sys.exit(len(false) > 0)' "$work/out" "$@" >"$work/false" 2>"$work/python" ||
+        fail "not true of the JSON: $(cat "$work/false" "$work/python" | tail -n 3)"
 }
 
 finish() {

@@ -79,17 +79,17 @@ shows '^entries +[0-9]+ kept per head \([0-9]+ to [0-9]+\) of [0-9]+: (9|10)\.[0
 shows '^layer +heads +min +mean +max +share +KV cache$'
 [ "$(grep -Ec '^ +[0-9]+ +3 +[0-9]+ ' "$work/out")" -eq 30 ] || fail "not a line for each layer"
 WINNOW_MODEL='' run 0 inspect "$file" --json
-json 'd["meta"]["format"] == "winnow cache" and d["meta"]["program"].startswith("winnow ")'
-json 'list(d["meta"]) == ["format", "program", "model", "documents", "document_tokens", "policy",
-                          "kept"]'
-json 'd["meta"]["model"]["path"] == "'"$(realpath "$WINNOW_MODEL")"'"'
-json 'd["meta"]["documents"] == [{"name": "'"$work/text"'", "bytes": 1500}]'
-json 'd["meta"]["document_tokens"] == d["file"]["tokens"] == d["file"]["token_ids"] > 300'
-json 'd["meta"]["policy"]["policy"] == "rehearsal" and d["meta"]["policy"]["keep"] == "10%"'
-json 'd["meta"]["kept"]["entries_after"] == d["totals"]["entries_after"] ==
-      sum(sum(layer["kept"]) for layer in d["layers"])'
-json 'd["totals"]["entries_before"] == 90 * d["file"]["tokens"]'
-json 'd["file"]["bytes"] == '"$(stat -c %s "$file")"' > d["totals"]["kv_bytes"]'
+json 'd["meta"]["format"] == "winnow cache" and d["meta"]["program"].startswith("winnow ")' \
+    'list(d["meta"]) == ["format", "program", "model", "documents", "document_tokens", "policy",
+                          "kept"]' \
+    'd["meta"]["model"]["path"] == "'"$(realpath "$WINNOW_MODEL")"'"' \
+    'd["meta"]["documents"] == [{"name": "'"$work/text"'", "bytes": 1500}]' \
+    'd["meta"]["document_tokens"] == d["file"]["tokens"] == d["file"]["token_ids"] > 300' \
+    'd["meta"]["policy"]["policy"] == "rehearsal" and d["meta"]["policy"]["keep"] == "10%"' \
+    'd["meta"]["kept"]["entries_after"] == d["totals"]["entries_after"] ==
+      sum(sum(layer["kept"]) for layer in d["layers"])' \
+    'd["totals"]["entries_before"] == 90 * d["file"]["tokens"]' \
+    'd["file"]["bytes"] == '"$(stat -c %s "$file")"' > d["totals"]["kv_bytes"]'
 
 # Questions: the same one twice from the same text gives the same answer, whatever came between.
 river=(-t 1 -p "What is the river called?")
@@ -121,14 +121,14 @@ run 0 run -t 1 -f "$work/short" "${boats[@]}" -p "What does Heron carry?" --keep
 answers=$(texts)
 for policy in foresight full; do
     run 0 compress -t 1 -f "$work/short" --policy "$policy" --keep 100% -o "$made/all.wkv" --json
-    json 'd["compression"]["kept_share"] == 1 and d["settings"]["policy"] == "'"$policy"'"'
-    json 'd["file"]["bytes"] == '"$(stat -c %s "$made/all.wkv")"
-    json 'd["document"]["path"] == "'"$work/short"'" and "documents" not in d'
+    json 'd["compression"]["kept_share"] == 1 and d["settings"]["policy"] == "'"$policy"'"' \
+        'd["file"]["bytes"] == '"$(stat -c %s "$made/all.wkv")" \
+        'd["document"]["path"] == "'"$work/short"'" and "documents" not in d'
     run 0 ask "$made/all.wkv" -t 1 "${boats[@]}" -p "What does Heron carry?" --json
     [ "$(texts)" = "$answers" ] || fail "other answers than those of run"
-    json 'len(d["answers"]) == 2 and d["interrupted"] is False'
-    json 'd["cache"]["kept_share"] == 1 and d["cache"]["load_seconds"] > 0'
-    json 'd["prompt"]["tokens_read"] == sum(a["question_tokens"] for a in d["answers"])'
+    json 'len(d["answers"]) == 2 and d["interrupted"] is False' \
+        'd["cache"]["kept_share"] == 1 and d["cache"]["load_seconds"] > 0' \
+        'd["prompt"]["tokens_read"] == sum(a["question_tokens"] for a in d["answers"])'
 done
 answer=$(python3 -c 'import ast, sys; print(ast.literal_eval(sys.argv[1])[0])' "$answers")
 
@@ -156,10 +156,10 @@ whose=$out
 run 0 ask "$made/two.wkv" -t 1 -p "Whose shed is it?" -n 8 -q
 [ "$out" = "$whose" ] || fail "two files are not what they are as one"
 run 0 run -t 1 -f "$work/short" -f "$work/more" -p "Whose shed is it?" -n 8 --policy full --json
-json 'd["answers"][0]["text"] == """'"$whose"'"""'
-json '[doc["path"] for doc in d["documents"]] == ["'"$work/short"'", "'"$work/more"'"]'
-json 'd["document"]["path"] is None'
-json 'd["document"]["bytes"] == sum(doc["bytes"] for doc in d["documents"]) + 1'
+json 'd["answers"][0]["text"] == """'"$whose"'"""' \
+    '[doc["path"] for doc in d["documents"]] == ["'"$work/short"'", "'"$work/more"'"]' \
+    'd["document"]["path"] is None' \
+    'd["document"]["bytes"] == sum(doc["bytes"] for doc in d["documents"]) + 1'
 refused 2 'standard input is named 2 times' run -f - -f - -p q
 
 # ---- asked line by line ----
@@ -331,8 +331,8 @@ PYTHON
 fi
 # Budgets from an error: the file remembers what was asked for.
 run 0 compress -t 1 -f "$work/text" -o "$work/fitted.wkv" --max-error 0.3 --json
-json '0 < d["fitted"]["error_largest"] <= 0.3'
-json 'd["compression"]["entries_after"] == sum(d["fitted"]["kept_per_head"]) + 90 * 32'
+json '0 < d["fitted"]["error_largest"] <= 0.3' \
+    'd["compression"]["entries_after"] == sum(d["fitted"]["kept_per_head"]) + 90 * 32'
 run 0 inspect "$work/fitted.wkv"
 shows '^policy +rehearsal, keep max-error 0\.3, select topk, budget fitted'
 run 0 ask "$work/fitted.wkv" -t 1 -p "Who is it about?" -n 4 -q

@@ -46,14 +46,14 @@ run 0 "${ask[@]}" --keep 1GiB -q
 # JSON alone on standard output, with all of the statistics.
 run 0 "${ask[@]}" --json
 python3 -m json.tool "$work/out" >/dev/null || fail "not JSON"
-json 'len(d["answers"]) == 1 and d["answers"][0]["text"].strip() != ""'
-json 'd["answers"][0]["question"] == "What is the red boat called?"'
-json 'd["prompt"]["tokens_read"] == d["answers"][0]["compression"]["prompt_tokens"]'
-json 'd["answers"][0]["tokens"] == d["answers"][0]["decoded_tokens"] + 1'
-json 'abs(1 - sum(d["answers"][0]["compression"][key]
-                  for key in ("kept_share", "compression_ratio"))) < 1e-6'
-json 'd["memory"]["resident_before_bytes"] > 0 and d["memory"]["resident_after_bytes"] > 0'
-json 'd["interrupted"] is False'
+json 'len(d["answers"]) == 1 and d["answers"][0]["text"].strip() != ""' \
+    'd["answers"][0]["question"] == "What is the red boat called?"' \
+    'd["prompt"]["tokens_read"] == d["answers"][0]["compression"]["prompt_tokens"]' \
+    'd["answers"][0]["tokens"] == d["answers"][0]["decoded_tokens"] + 1' \
+    'abs(1 - sum(d["answers"][0]["compression"][key]
+                  for key in ("kept_share", "compression_ratio"))) < 1e-6' \
+    'd["memory"]["resident_before_bytes"] > 0 and d["memory"]["resident_after_bytes"] > 0' \
+    'd["interrupted"] is False'
 
 # Texts from standard input.
 run 0 run -t 1 -f - -p "What is the red boat called?" -n 12 --policy full -q <"$work/text"
@@ -69,9 +69,9 @@ run 0 "${ask[@]}" -p "What does Heron carry?" --policy full -q
 [[ $out == *"$everything"* ]] || fail "the first of two questions is answered differently"
 run 0 run -t 1 -f "$work/text" -p "What does Heron carry?" -p "What is the red boat called?" \
     -n 12 --policy full --json
-json 'len(d["answers"]) == 2'
-json 'd["answers"][1]["text"] == """'"$everything"'"""'
-json 'd["prompt"]["tokens_read"] - d["prompt"]["document_tokens"] ==
+json 'len(d["answers"]) == 2' \
+    'd["answers"][1]["text"] == """'"$everything"'"""' \
+    'd["prompt"]["tokens_read"] - d["prompt"]["document_tokens"] ==
       sum(a["question_tokens"] for a in d["answers"])'
 
 # They are answered together, each as it is alone, in their order whatever their lengths.

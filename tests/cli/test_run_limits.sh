@@ -16,8 +16,8 @@ run 0 run -t 1 -f "$work/question" -n 4
 says '^prompt +[0-9]+ tokens'
 run 0 run -t 1 -f "$work/question" -n 1 --json
 json 'd["prompt"]["document_tokens"] == d["prompt"]["tokens_read"] ==
-      d["answers"][0]["compression"]["prompt_tokens"]'
-json 'd["answers"][0]["question"] is None and d["answers"][0]["question_tokens"] == 0'
+      d["answers"][0]["compression"]["prompt_tokens"]' \
+    'd["answers"][0]["question"] is None and d["answers"][0]["question_tokens"] == 0'
 
 # More than are answered at once; the seventeenth begins anew.
 together=()
@@ -27,9 +27,9 @@ done
 run 0 run -t 1 "${together[@]}" -n 3 --keep 100% --json
 says 'answering questions 1 to 16 of 17'
 says 'answering questions 17 to 17 of 17'
-json 'd["answered_at_once"] == 16 and len(d["answers"]) == 17'
-json 'len({a["text"] for a in d["answers"][0::2]}) == len({a["text"] for a in d["answers"][1::2]}) == 1'
-json 'all(a["question"] == f"Say {(i + 1) % 2}." and a["tokens"] > 0 and a["decode_seconds"] >= 0
+json 'd["answered_at_once"] == 16 and len(d["answers"]) == 17' \
+    'len({a["text"] for a in d["answers"][0::2]}) == len({a["text"] for a in d["answers"][1::2]}) == 1' \
+    'all(a["question"] == f"Say {(i + 1) % 2}." and a["tokens"] > 0 and a["decode_seconds"] >= 0
       for i, a in enumerate(d["answers"]))'
 run 0 run -t 1 -p "Say 1." -p "Say 0." -n 0 -q
 [ "$out" = $'> Say 1.\n\n\n> Say 0.' ] || fail "answers of no tokens"
@@ -37,8 +37,8 @@ run 0 run -t 1 -p "Say 1." -p "Say 0." -n 0 -q
 # Tiny prompts keep at least one entry per head and answer.
 for keep in 1% 20% 1 50%; do
     run 0 run -t 1 -p a -n 3 --keep "$keep" --json
-    json 'd["answers"][0]["compression"]["kept_per_head_min"] >= 1'
-    json 'd["answers"][0]["tokens"] >= 1'
+    json 'd["answers"][0]["compression"]["kept_per_head_min"] >= 1' \
+        'd["answers"][0]["tokens"] >= 1'
 done
 
 # Warnings, and limits of the context.
