@@ -117,8 +117,9 @@ foreach(name IN ITEMS engine.graft engine.windows)
 endforeach()
 # The longest begin first, so that no core is left waiting for one of them at the end.
 set(cost 100)
-foreach(name IN ITEMS engine.graft engine.standing engine.foresight engine.rehearsal cli.chat.sh cli.compress.sh cli.interrupt.sh cli.budget.sh engine.methods engine.batch
-        cli.run.sh cli.run_policies.sh cli.rehearsal.sh cli.inspect.sh engine.zoo cli.compare.sh
+foreach(name IN ITEMS engine.graft engine.standing engine.foresight engine.rehearsal cli.chat.sh
+        cli.compress.sh cli.interrupt.sh cli.budget.sh engine.methods engine.batch cli.run.sh
+        cli.run_policies.sh cli.rehearsal.sh cli.inspect.sh engine.zoo cli.compare.sh
         cli.calibrate.sh engine.gain engine.fit_budget cli.run_limits.sh cli.files.sh)
     if(name IN_LIST all_tests)
         set_tests_properties(${name} PROPERTIES COST ${cost})
