@@ -73,14 +73,6 @@ function(winnow_add_tests folder)
     endforeach()
 endfunction()
 
-# Engine tests run a model on every core, so none of them shares the machine with another test. The
-# program's tests run it on one (-t 1).
-function(winnow_tests_use_all_cores)
-    foreach(name IN LISTS ARGN)
-        set_tests_properties(${name} PROPERTIES PROCESSORS ${n_processors})
-    endforeach()
-endfunction()
-
 # Tiny models of each architecture, made before the tests that run them.
 set(zoo ${PROJECT_BINARY_DIR}/zoo)
 if(WINNOW_ENGINE)
@@ -124,13 +116,29 @@ if(TARGET winnow_program)
 endif()
 
 get_property(all_tests DIRECTORY PROPERTY TESTS)
-foreach(name IN ITEMS engine.allocation engine.hard_cases engine.zoo engine.windows engine.speed cli.bench.sh cli.windows.sh)
-    if(name IN_LIST all_tests)
+foreach(name IN LISTS all_tests)
+    if(name MATCHES "^(engine\\.(allocation|hard_cases|zoo|windows|session|cache|speed)|cli\\..*\\.sh)$")
         set_tests_properties(${name} PROPERTIES FIXTURES_REQUIRED zoo)
     endif()
 endforeach()
-list(FILTER all_tests INCLUDE REGEX "^engine\\.")
-winnow_tests_use_all_cores(${all_tests})
+# Models run on one core, so that tests run beside each other; those of threads have the machine alone:
+# llama.cpp's threads spin while they wait, and more of them than cores crawl.
+foreach(name IN ITEMS engine.graft engine.windows)
+    if(name IN_LIST all_tests)
+        set_tests_properties(${name} PROPERTIES PROCESSORS ${n_processors})
+    endif()
+endforeach()
+# The longest begin first, so that no core is left waiting for one of them at the end.
+set(cost 100)
+foreach(name IN ITEMS engine.graft engine.standing engine.foresight engine.rehearsal cli.chat.sh
+        cli.compress.sh cli.interrupt.sh cli.budget.sh engine.methods engine.batch cli.run.sh
+        cli.run_policies.sh cli.rehearsal.sh cli.inspect.sh engine.zoo cli.compare.sh
+        cli.calibrate.sh engine.gain engine.fit_budget cli.run_limits.sh cli.files.sh)
+    if(name IN_LIST all_tests)
+        set_tests_properties(${name} PROPERTIES COST ${cost})
+    endif()
+    math(EXPR cost "${cost} - 4")
+endforeach()
 
 # Every header compiles alone: all as C, the public ones as C++ too.
 if(WINNOW_ENGINE)

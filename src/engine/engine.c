@@ -8,17 +8,9 @@
 #include <malloc.h>
 #endif
 
-#include "core/metrics.h"
 #include "engine/cores.h"
 #include "engine/engine.h"
-#include "engine/mask.h"
-#include "engine/native.h"
-
-/* Mean KL above which the self-check says that the grafted model is not the native one. Two
- * attention paths of llama.cpp itself differ by about 0.004 nat; a wrong mask or head order
- * gives more than 1. */
-static const double check_kl_limit = 0.1;
-enum { CHECK_BATCH = 24, CHECK_SINGLE = 4, PROBE_TOKENS = 256 };
+#include "engine/self_check.h"
 
 void wn_engine_options_default(struct wn_engine_options *options) {
     *options = (struct wn_engine_options){.n_batch = 512, .kernels = "auto"};
@@ -37,203 +29,6 @@ static wn_status check_options(const struct wn_engine_options *options, struct w
         return wn_error_set(err, WN_E_ARG,
                             "%d threads are out of range (1 to 256, 0 for all cores)",
                             options->n_threads);
-    return WN_OK;
-}
-
-/* ---- self-check ---- */
-
-/* Token ids spread over the vocabulary, the same in each run; control tokens are passed over. */
-static void check_tokens(const struct wn_model *model, int32_t *tokens, int n) {
-    struct wn_rng rng;
-    wn_rng_seed(&rng, 1, 0, 0, 0);
-    for (int i = 0; i < n; i++) {
-        for (int attempt = 0; attempt < 64; attempt++) {
-            tokens[i] = (int32_t)(wn_rng_next(&rng) % (uint64_t)model->n_vocab);
-            if (!llama_vocab_is_control(model->vocab, tokens[i]))
-                break;
-        }
-    }
-}
-
-/* Keys are turned by the rotation of the queries, where that is theirs. */
-static void check_key_rope(struct wn_engine *engine, const struct wn_graft *graft, int layer) {
-    const struct wn_rope_node *key = &wn_graft_key_ropes(graft)[layer];
-    const struct wn_rope_node *query = &wn_graft_ropes(graft)[layer];
-    const char *fault = key->fault;
-    if (fault == NULL && query->fault == NULL &&
-        (!wn_rope_node_equal(key, query) ||
-         (key->found && key->head_dim != engine->geometry[layer].k_dim)))
-        fault = "its keys turn otherwise than its queries";
-    if (fault == NULL)
-        fault = query->fault;
-    if (fault != NULL && engine->key_fault[0] == '\0')
-        snprintf(engine->key_fault, sizeof engine->key_fault, "%.70s (layer %d)", fault, layer);
-}
-
-/* A model whose queries cannot be re-posed serves every policy but those that need it. */
-static wn_status take_ropes(struct wn_engine *engine, const struct wn_graft *graft,
-                            struct wn_error *err) {
-    for (int i = 0; i < engine->n_layers; i++) {
-        struct wn_error detail = {0};
-        const wn_status status =
-            wn_rope_init(&wn_graft_ropes(graft)[i], &engine->ropes[i], &detail);
-        if (status == WN_E_MODEL && engine->rope_fault[0] == '\0')
-            snprintf(engine->rope_fault, sizeof engine->rope_fault, "%.70s (layer %d)",
-                     detail.message, i);
-        if (status != WN_OK && status != WN_E_MODEL)
-            return wn_error_set(err, status, "%s", detail.message);
-        check_key_rope(engine, graft, i);
-    }
-    return WN_OK;
-}
-
-/* A text for llama.cpp alone, with the positions of its tokens. */
-struct probe {
-    struct wn_engine *engine;
-    struct wn_graft *graft;
-    struct wn_native *native;
-    int32_t position[PROBE_TOKENS];
-    int n_tokens;
-};
-
-static wn_status feed_probe(struct probe *probe, const int32_t *tokens, int n,
-                            struct wn_error *err) {
-    for (int i = 0; i < n; i++)
-        probe->position[probe->n_tokens++] = (int32_t)wn_native_n_tokens(probe->native) + i;
-    const struct wn_mask_tokens all = {
-        .position = probe->position, .n = probe->n_tokens, .n_new = n};
-    wn_graft_begin_probe(probe->graft, &all);
-    return wn_native_feed(probe->native, tokens, n, NULL, err);
-}
-
-/*
- * Shows windows that are longer than the check's text: its second half is moved on until they end
- * within the first.
- */
-static bool move_on(struct probe *probe, int n_swa) {
-    const int half = probe->n_tokens / 2, delta = n_swa + half / 2 - probe->n_tokens;
-    if (delta > 0 && !wn_native_move(probe->native, half, delta))
-        return false;
-    for (int i = half; delta > 0 && i < probe->n_tokens; i++)
-        probe->position[i] += delta;
-    return true;
-}
-
-/* Reads the windows from the masks of some more tokens. Where all layers have the same mask llama.cpp
- * stops the process when tokens are moved (one of its two caches is empty), and some rotations cannot
- * be moved: more tokens are fed instead, if windows are not too long for that. */
-static wn_status probe_windows(struct probe *probe, const int32_t *tokens, struct wn_error *err) {
-    const struct wn_model *model = probe->engine->model;
-    const int n_swa = llama_model_n_swa(model->llama);
-    if (n_swa <= 0)
-        return WN_OK;
-    const bool moves = wn_graft_masks_differ(probe->graft) && move_on(probe, n_swa);
-    if (!moves && n_swa + 2 * CHECK_BATCH > PROBE_TOKENS)
-        return wn_error_set(err, WN_E_MODEL,
-                            "the model's architecture '%s' is not supported: which of its layers "
-                            "have a sliding window cannot be seen",
-                            model->architecture);
-    wn_status status = WN_OK;
-    do
-        status = feed_probe(probe, tokens, CHECK_BATCH, err);
-    while (status == WN_OK && probe->n_tokens < n_swa + CHECK_BATCH && !moves);
-    return status;
-}
-
-static wn_status run_probe(struct probe *probe, const int32_t *tokens, float *logits,
-                           struct wn_error *err) {
-    const size_t n_vocab = (size_t)probe->engine->model->n_vocab;
-    wn_status status = WN_OK;
-    for (int i = 0; status == WN_OK && i <= CHECK_SINGLE; i++) {
-        status = feed_probe(probe, i == 0 ? tokens : tokens + CHECK_BATCH + i - 1,
-                            i == 0 ? CHECK_BATCH : 1, err);
-        if (status == WN_OK)
-            memcpy(logits + (size_t)i * n_vocab, wn_native_logits(probe->native),
-                   n_vocab * sizeof(float));
-    }
-    return status == WN_OK ? probe_windows(probe, tokens, err) : status;
-}
-
-/* What the probe saw becomes the engine's, unless it cannot be served. */
-static wn_status take_geometry(struct wn_engine *engine, const struct wn_graft *graft,
-                               struct wn_error *err) {
-    if (wn_graft_fault(graft) != NULL)
-        return wn_error_set(err, WN_E_MODEL, "the model's architecture '%s' is not supported: %s",
-                            engine->model->architecture, wn_graft_fault(graft));
-    int n_seen = 0;
-    for (int i = 0; i < engine->n_layers; i++)
-        n_seen += wn_graft_geometry(graft)[i].seen;
-    if (n_seen == 0)
-        return wn_error_set(err, WN_E_MODEL,
-                            "the model's architecture '%s' is not supported: llama.cpp does not "
-                            "compute its attention as flash attention",
-                            engine->model->architecture);
-    for (int i = 0; i < engine->n_layers; i++) {
-        engine->geometry[i] = wn_graft_geometry(graft)[i];
-        if (!engine->geometry[i].seen)
-            return wn_error_set(err, WN_E_MODEL,
-                                "the model's architecture '%s' is not supported: its layer %d has "
-                                "no attention over keys and values of its own",
-                                engine->model->architecture, i);
-    }
-    return WN_OK;
-}
-
-/* Probes the model natively: records the geometry and the rotation of its layers, and the logits
- * of the check's last tokens. */
-static wn_status probe(struct wn_engine *engine, const int32_t *tokens, float *logits,
-                       struct wn_error *err) {
-    struct probe probe = {.engine = engine};
-    wn_status status = wn_graft_create(engine->n_layers, NULL, NULL, &probe.graft);
-    if (status != WN_OK)
-        return wn_error_set(err, status, "out of memory");
-    const struct wn_native_options options = {
-        .n_ctx = PROBE_TOKENS,
-        .n_batch = 64,
-        .n_threads = engine->n_threads,
-        .flash_attention = true,
-        .on_node = wn_graft_callback,
-        .user = probe.graft,
-    };
-    status = wn_native_create(engine->model, &options, &probe.native, err);
-    if (status == WN_OK)
-        status = run_probe(&probe, tokens, logits, err);
-    wn_native_free(probe.native);
-    if (status == WN_OK)
-        status = take_geometry(engine, probe.graft, err);
-    if (status == WN_OK)
-        status = take_ropes(engine, probe.graft, err);
-    wn_graft_free(probe.graft);
-    return status;
-}
-
-static wn_status check_against(struct wn_engine *engine, const int32_t *tokens, const float *logits,
-                               struct wn_error *err) {
-    const int n_vocab = engine->model->n_vocab;
-    struct wn_session *session = NULL;
-    double kl = 0.0;
-    /* The caller's context may be shorter than the check. */
-    const int64_t n_ctx = engine->n_ctx;
-    engine->n_ctx = CHECK_BATCH + CHECK_SINGLE;
-    wn_status status = wn_session_create(engine, &session, err);
-    for (int i = 0; status == WN_OK && i <= CHECK_SINGLE; i++) {
-        status = wn_session_feed(session, i == 0 ? tokens : tokens + CHECK_BATCH + i - 1,
-                                 i == 0 ? CHECK_BATCH : 1, NULL, err);
-        if (status == WN_OK)
-            kl += wn_kl_divergence(logits + (size_t)i * (size_t)n_vocab, wn_session_logits(session),
-                                   n_vocab);
-    }
-    wn_session_free(session);
-    engine->n_ctx = n_ctx;
-    if (status != WN_OK)
-        return status;
-    engine->check_kl = kl / (CHECK_SINGLE + 1);
-    if (!(engine->check_kl <= check_kl_limit))
-        return wn_error_set(err, WN_E_MODEL,
-                            "the self-check failed for architecture '%s': the attention differs "
-                            "from llama.cpp's own by "
-                            "%.3g nat (limit %.3g)",
-                            engine->model->architecture, engine->check_kl, check_kl_limit);
     return WN_OK;
 }
 
@@ -365,27 +160,20 @@ static wn_status graft_context(struct wn_engine *engine, struct wn_error *err) {
 }
 
 static wn_status build_engine(struct wn_engine *engine, struct wn_error *err) {
+    struct wn_self_check check = {0};
     engine->geometry = calloc((size_t)engine->n_layers, sizeof *engine->geometry);
     engine->ropes = calloc((size_t)engine->n_layers, sizeof *engine->ropes);
     engine->shapes = calloc((size_t)engine->n_layers, sizeof *engine->shapes);
-    float *logits =
-        malloc((size_t)(CHECK_SINGLE + 1) * (size_t)engine->model->n_vocab * sizeof(float));
-    int32_t tokens[CHECK_BATCH + CHECK_SINGLE];
-    wn_status status = WN_OK;
-    if (engine->geometry == NULL || engine->ropes == NULL || engine->shapes == NULL ||
-        logits == NULL)
-        status = wn_error_set(err, WN_E_MEMORY, "out of memory");
-    if (status == WN_OK) {
-        check_tokens(engine->model, tokens, CHECK_BATCH + CHECK_SINGLE);
-        status = probe(engine, tokens, logits, err);
-    }
+    if (engine->geometry == NULL || engine->ropes == NULL || engine->shapes == NULL)
+        return wn_error_set(err, WN_E_MEMORY, "out of memory");
+    wn_status status = wn_self_check_probe(engine, &check, err);
     if (status == WN_OK)
         status = set_shapes(engine, err);
     if (status == WN_OK)
         status = graft_context(engine, err);
     if (status == WN_OK)
-        status = check_against(engine, tokens, logits, err);
-    free(logits);
+        status = wn_self_check_compare(engine, &check, err);
+    wn_self_check_free(&check);
     return status;
 }
 
@@ -402,7 +190,7 @@ wn_status wn_engine_create(struct wn_model *model, const struct wn_engine_option
         options->n_ctx > 0 ? options->n_ctx : llama_model_n_ctx_train(model->llama);
     /* The self-check is a text too. */
     status = wn_model_check_positions(
-        model, n_ctx > CHECK_BATCH + CHECK_SINGLE ? n_ctx : CHECK_BATCH + CHECK_SINGLE, err);
+        model, n_ctx > WN_CHECK_MOST_TOKENS ? n_ctx : WN_CHECK_MOST_TOKENS, err);
     if (status != WN_OK)
         return status;
     struct wn_engine *engine = calloc(1, sizeof *engine);

@@ -20,7 +20,7 @@
 enum { WN_RESIDUAL_SKIP = 4 };
 
 /*
- * gain[l] float [n_heads of layer l], from the model's file and one run of the first 64 tokens of a
+ * gain[l] float [n_heads of layer l], from the model's file and one run of the first 32 tokens of a
  * built-in text through llama.cpp alone. *has_residual (may be NULL) tells whether the residual stream
  * was found in the graph; where it was not, rho is 1 for all layers. WN_E_MODEL: the file does not
  * hold an output projection as expected (a split model's first file holds a part of them);

@@ -30,6 +30,8 @@ json 'd["answers"][0]["decode_budget"]["slack"] == 8'
 json 'd["answers"][0]["decode_budget"]["compressions"] >= 3'
 json '40 < d["answers"][0]["decode_budget"]["peak_per_head"] <= 49'
 
+export WINNOW_MODEL=$tiny_model
+
 # ---- while it answers, for several questions, in words ----
 run 0 run "${question[@]}" -p "Who is it about?" -n 40 --decode-budget 60 --keep 20%
 says '^budget +while answering 60 entries a head \+ 32, compressed again [0-9]+ times? in [0-9.]+ s, at most [0-9]+ held$'

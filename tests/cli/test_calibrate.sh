@@ -7,6 +7,7 @@
 export XDG_CACHE_HOME=$work/cache HOME=$work
 model=$work/model.gguf
 ln -s "$(realpath "$WINNOW_MODEL")" "$model"
+ln -s "$(realpath "$tiny_model")" "$work/tiny.gguf"
 stored=$model.calibration.json
 data=${WN_TEST_DATA:-$(dirname "$0")/..}
 head -c 1250 "$data/../benchmarks/texts/narrative.txt" >"$work/text"
@@ -34,7 +35,7 @@ refused 2 'unknown flag --ouptut \(did you mean --output\?\)' "${measure[@]}" --
 run 0 calibrate --help
 shows '^ +-o, --output FILE'
 
-# The table, and a file beside the model; a second run elsewhere as JSON, from standard input.
+# The table, and a file beside the model.
 run 0 "${measure[@]}" -f "$work/text"
 says_not 'warning|note'
 shows '^texts +1, [0-9]{3} tokens$'
@@ -56,6 +57,11 @@ for s in range(5):
     assert min(h[s] for h in heads) > 0
 assert all(layer["rho"] > 0 and min(layer["gain"]) > 0 for layer in d["layers"])
 PY
+
+# The same text gives the same file, elsewhere, from standard input.
+measure=(calibrate -m "$work/tiny.gguf" -t 1)
+stored=$work/tiny.gguf.calibration.json
+run 0 "${measure[@]}" -f "$work/text" -q
 run 0 "${measure[@]}" -f - --json -o "$work/other.json" <"$work/text"
 json "d['file'] == '$work/other.json' and d['texts'] == 1 and d['threads'] == 1"
 json 'd["seconds"] > 0 and len(d["layers"][0]["share"][0]) == len(d["keep"]) == 5'

@@ -42,7 +42,7 @@ if [ "$(id -u)" -ne 0 ]; then
 fi
 refused 1 'cannot open .*none' compress -f "$work/none" -o "$made/a.wkv"
 refused 1 'longer than the context \([0-9]+ tokens, and -c allows 300; ' \
-    compress -f "$work/text" -c 300 -o "$made/a.wkv"
+    compress -t 1 -f "$work/text" -c 300 -o "$made/a.wkv"
 refused 2 'no FILE given' ask -p q
 refused 2 'neither -p nor -i' ask "$made/a.wkv"
 refused 1 '^winnow: cannot open the cache .*a.wkv \(No such file or directory; check the path\)$' \
@@ -79,17 +79,17 @@ shows '^entries +[0-9]+ kept per head \([0-9]+ to [0-9]+\) of [0-9]+: (9|10)\.[0
 shows '^layer +heads +min +mean +max +share +KV cache$'
 [ "$(grep -Ec '^ +[0-9]+ +3 +[0-9]+ ' "$work/out")" -eq 30 ] || fail "not a line for each layer"
 WINNOW_MODEL='' run 0 inspect "$file" --json
-json 'd["meta"]["format"] == "winnow cache" and d["meta"]["program"].startswith("winnow ")'
-json 'list(d["meta"]) == ["format", "program", "model", "documents", "document_tokens", "policy",
-                          "kept"]'
-json 'd["meta"]["model"]["path"] == "'"$(realpath "$WINNOW_MODEL")"'"'
-json 'd["meta"]["documents"] == [{"name": "'"$work/text"'", "bytes": 1500}]'
-json 'd["meta"]["document_tokens"] == d["file"]["tokens"] == d["file"]["token_ids"] > 300'
-json 'd["meta"]["policy"]["policy"] == "rehearsal" and d["meta"]["policy"]["keep"] == "10%"'
-json 'd["meta"]["kept"]["entries_after"] == d["totals"]["entries_after"] ==
-      sum(sum(layer["kept"]) for layer in d["layers"])'
-json 'd["totals"]["entries_before"] == 90 * d["file"]["tokens"]'
-json 'd["file"]["bytes"] == '"$(stat -c %s "$file")"' > d["totals"]["kv_bytes"]'
+json 'd["meta"]["format"] == "winnow cache" and d["meta"]["program"].startswith("winnow ")' \
+    'list(d["meta"]) == ["format", "program", "model", "documents", "document_tokens", "policy",
+                          "kept"]' \
+    'd["meta"]["model"]["path"] == "'"$(realpath "$WINNOW_MODEL")"'"' \
+    'd["meta"]["documents"] == [{"name": "'"$work/text"'", "bytes": 1500}]' \
+    'd["meta"]["document_tokens"] == d["file"]["tokens"] == d["file"]["token_ids"] > 300' \
+    'd["meta"]["policy"]["policy"] == "rehearsal" and d["meta"]["policy"]["keep"] == "10%"' \
+    'd["meta"]["kept"]["entries_after"] == d["totals"]["entries_after"] ==
+      sum(sum(layer["kept"]) for layer in d["layers"])' \
+    'd["totals"]["entries_before"] == 90 * d["file"]["tokens"]' \
+    'd["file"]["bytes"] == '"$(stat -c %s "$file")"' > d["totals"]["kv_bytes"]'
 
 # Questions: the same one twice from the same text gives the same answer, whatever came between.
 river=(-t 1 -p "What is the river called?")
@@ -116,18 +116,19 @@ refused 1 "the question 'What is the river called\?' is too long \([0-9]+ tokens
     ask "$file" "${river[@]}" -c $((n_tokens + 3))
 
 # ---- nothing dropped: the answers of `run` ----
+export WINNOW_MODEL=$tiny_model
 run 0 run -t 1 -f "$work/short" "${boats[@]}" -p "What does Heron carry?" --keep 100% --json
 answers=$(texts)
 for policy in foresight full; do
     run 0 compress -t 1 -f "$work/short" --policy "$policy" --keep 100% -o "$made/all.wkv" --json
-    json 'd["compression"]["kept_share"] == 1 and d["settings"]["policy"] == "'"$policy"'"'
-    json 'd["file"]["bytes"] == '"$(stat -c %s "$made/all.wkv")"
-    json 'd["document"]["path"] == "'"$work/short"'" and "documents" not in d'
+    json 'd["compression"]["kept_share"] == 1 and d["settings"]["policy"] == "'"$policy"'"' \
+        'd["file"]["bytes"] == '"$(stat -c %s "$made/all.wkv")" \
+        'd["document"]["path"] == "'"$work/short"'" and "documents" not in d'
     run 0 ask "$made/all.wkv" -t 1 "${boats[@]}" -p "What does Heron carry?" --json
     [ "$(texts)" = "$answers" ] || fail "other answers than those of run"
-    json 'len(d["answers"]) == 2 and d["interrupted"] is False'
-    json 'd["cache"]["kept_share"] == 1 and d["cache"]["load_seconds"] > 0'
-    json 'd["prompt"]["tokens_read"] == sum(a["question_tokens"] for a in d["answers"])'
+    json 'len(d["answers"]) == 2 and d["interrupted"] is False' \
+        'd["cache"]["kept_share"] == 1 and d["cache"]["load_seconds"] > 0' \
+        'd["prompt"]["tokens_read"] == sum(a["question_tokens"] for a in d["answers"])'
 done
 answer=$(python3 -c 'import ast, sys; print(ast.literal_eval(sys.argv[1])[0])' "$answers")
 
@@ -155,10 +156,10 @@ whose=$out
 run 0 ask "$made/two.wkv" -t 1 -p "Whose shed is it?" -n 8 -q
 [ "$out" = "$whose" ] || fail "two files are not what they are as one"
 run 0 run -t 1 -f "$work/short" -f "$work/more" -p "Whose shed is it?" -n 8 --policy full --json
-json 'd["answers"][0]["text"] == """'"$whose"'"""'
-json '[doc["path"] for doc in d["documents"]] == ["'"$work/short"'", "'"$work/more"'"]'
-json 'd["document"]["path"] is None'
-json 'd["document"]["bytes"] == sum(doc["bytes"] for doc in d["documents"]) + 1'
+json 'd["answers"][0]["text"] == """'"$whose"'"""' \
+    '[doc["path"] for doc in d["documents"]] == ["'"$work/short"'", "'"$work/more"'"]' \
+    'd["document"]["path"] is None' \
+    'd["document"]["bytes"] == sum(doc["bytes"] for doc in d["documents"]) + 1'
 refused 2 'standard input is named 2 times' run -f - -f - -p q
 
 # ---- asked line by line ----
@@ -186,8 +187,9 @@ says "^winnow: the question 'and so on .*' is too long"
 
 # On a terminal: lines are edited, Ctrl-C stops an answer and not the program, and at the prompt it
 # ends it.
+WINNOW_MODEL=$real_model run 0 compress -t 1 -f "$work/more" --policy full -o "$made/real.wkv" -q
 last_command="ask -i, on a terminal"
-terminal_python - "$WINNOW_BIN" "$made/all.wkv" >"$work/terminal" <<'PYTHON' || fail "not as it should be on a terminal: $(tail -n 3 "$work/terminal")"
+terminal_python - "$WINNOW_BIN" "$made/real.wkv" >"$work/terminal" <<'PYTHON' || fail "not as it should be on a terminal: $(tail -n 3 "$work/terminal")"
 import sys
 from terminal import Terminal, was_interrupted
 terminal = Terminal(sys.argv[1], "ask", sys.argv[2], "-t", "1", "-i", "-n", "2000",
@@ -303,7 +305,7 @@ rm "$other"
 if grep -q SigCgt /proc/self/status 2>/dev/null; then
     before=$(ls "$made"; cksum <"$made/all.wkv")
     last_command="compress, interrupted"
-    WINNOW_CPU=reference python3 - "$work" "$WINNOW_BIN" compress -t 1 -f "$work/text" \
+    WINNOW_MODEL=$real_model WINNOW_CPU=reference python3 - "$work" "$WINNOW_BIN" compress -t 1 -f "$work/text" \
         -o "$made/all.wkv" <<'PYTHON' || fail "did not stop as it should"
 import re, signal, subprocess, sys, time
 work, command = sys.argv[1], sys.argv[2:]
@@ -329,8 +331,8 @@ PYTHON
 fi
 # Budgets from an error: the file remembers what was asked for.
 run 0 compress -t 1 -f "$work/text" -o "$work/fitted.wkv" --max-error 0.3 --json
-json '0 < d["fitted"]["error_largest"] <= 0.3'
-json 'd["compression"]["entries_after"] == sum(d["fitted"]["kept_per_head"]) + 90 * 32'
+json '0 < d["fitted"]["error_largest"] <= 0.3' \
+    'd["compression"]["entries_after"] == sum(d["fitted"]["kept_per_head"]) + 90 * 32'
 run 0 inspect "$work/fitted.wkv"
 shows '^policy +rehearsal, keep max-error 0\.3, select topk, budget fitted'
 run 0 ask "$work/fitted.wkv" -t 1 -p "Who is it about?" -n 4 -q

@@ -4,6 +4,7 @@
 # foresight looks at. The policy that nobody named is replaced, and one that was named is refused.
 # shellcheck source=tests/cli/lib.sh
 . "$(dirname "$0")/lib.sh"
+export WINNOW_MODEL=$tiny_model
 
 python3 - "$WINNOW_MODEL" "$work" <<'PYTHON' || fail "the model cannot be split"
 import struct, sys

@@ -3,7 +3,7 @@
 # Documents and models that cannot be used: one sentence each, and no abort.
 # shellcheck source=tests/cli/lib.sh
 . "$(dirname "$0")/lib.sh"
-question=(-p hello)
+question=(-t 1 -p hello)
 
 refused 1 'cannot open /nonexistent/text \(No such file' run -f /nonexistent/text "${question[@]}"
 refused 1 'cannot use .* \(it is a directory' run -f "$work" "${question[@]}"

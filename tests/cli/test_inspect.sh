@@ -7,8 +7,7 @@
 cat >"$work/text" <<'TEXT'
 The ferry to Skarne leaves at six in the morning and at four in the afternoon, except when the ice
 is in. Then a sledge goes, drawn by two grey ponies, and takes whoever has paid and whatever has
-been tied down. The fare has been the same for forty years because nobody can find the form on which
-it would have to be changed. The ponies are called Bishop and Knight, and neither likes the rook.
+been tied down. The ponies are called Bishop and Knight, and neither likes the rook.
 TEXT
 ask=(inspect -t 1 -f "$work/text")
 
@@ -25,23 +24,23 @@ print(json.load(open(sys.argv[1]))["totals"][sys.argv[2]])' "$work/out" "$1"
 
 # consistent: what holds for every inspection.
 consistent() {
-    json 'len(d["heads"]) == d["totals"]["heads"] == 90'
-    json '[(h["layer"], h["head"]) for h in d["heads"]] == [(l, h) for l in range(30) for h in range(3)]'
-    json 'sum(h["kept"] for h in d["heads"]) == d["totals"]["entries_after"]'
-    json 'sum(h["entries"] for h in d["heads"]) == d["totals"]["entries_before"]'
-    json 'sum(h["merged"] for h in d["heads"]) == d["totals"]["merged"]'
-    json 'all(h["entries"] == d["totals"]["tokens"] == d["prompt"]["tokens_read"] for h in d["heads"])'
-    json 'all(1 <= h["protected"] <= h["kept"] <= h["entries"] for h in d["heads"])'
-    json 'all(h["bound"] >= h["error"] * (1 - 1e-9) - 1e-12 for h in d["heads"])'
-    json 'all(h["error_max"] >= h["error"] * (1 - 1e-9) for h in d["heads"])'
-    json 'all(h["bound_max"] >= h["bound"] * (1 - 1e-9) for h in d["heads"])'
-    json 'all(h["queries"] == 3 * d["settings"]["queries"] for h in d["heads"])'
-    json 'all(0 <= h["evicted_mass"] <= 1 for h in d["heads"])'
-    json 'abs(sum(h["error"] for h in d["heads"]) / 90 - d["totals"]["error_mean"]) < 1e-6'
-    json 'abs(sum(h["abs_log_partition_change"] for h in d["heads"]) / 90
-              - d["totals"]["abs_log_partition_change_mean"]) < 1e-6'
-    json 'd["totals"]["bound_max"] == max(h["bound_max"] for h in d["heads"])'
-    json 'd["heads"][d["totals"]["worst_head"]]["relative_error"] ==
+    json 'len(d["heads"]) == d["totals"]["heads"] == 90' \
+        '[(h["layer"], h["head"]) for h in d["heads"]] == [(l, h) for l in range(30) for h in range(3)]' \
+        'sum(h["kept"] for h in d["heads"]) == d["totals"]["entries_after"]' \
+        'sum(h["entries"] for h in d["heads"]) == d["totals"]["entries_before"]' \
+        'sum(h["merged"] for h in d["heads"]) == d["totals"]["merged"]' \
+        'all(h["entries"] == d["totals"]["tokens"] == d["prompt"]["tokens_read"] for h in d["heads"])' \
+        'all(1 <= h["protected"] <= h["kept"] <= h["entries"] for h in d["heads"])' \
+        'all(h["bound"] >= h["error"] * (1 - 1e-9) - 1e-12 for h in d["heads"])' \
+        'all(h["error_max"] >= h["error"] * (1 - 1e-9) for h in d["heads"])' \
+        'all(h["bound_max"] >= h["bound"] * (1 - 1e-9) for h in d["heads"])' \
+        'all(h["queries"] == 3 * d["settings"]["queries"] for h in d["heads"])' \
+        'all(0 <= h["evicted_mass"] <= 1 for h in d["heads"])' \
+        'abs(sum(h["error"] for h in d["heads"]) / 90 - d["totals"]["error_mean"]) < 1e-6' \
+        'abs(sum(h["abs_log_partition_change"] for h in d["heads"]) / 90
+              - d["totals"]["abs_log_partition_change_mean"]) < 1e-6' \
+        'd["totals"]["bound_max"] == max(h["bound_max"] for h in d["heads"])' \
+        'd["heads"][d["totals"]["worst_head"]]["relative_error"] ==
           max(h["relative_error"] for h in d["heads"])'
 }
 
@@ -67,14 +66,14 @@ says_not 'warning'
 run 0 "${ask[@]}" --policy min-h --keep 30% --json
 python3 -m json.tool "$work/out" >/dev/null || fail "not JSON"
 consistent
-json 'd["settings"]["policy"] == "min-h" and d["settings"]["queries"] == 32'
-json 'all(h["draws"] > 0 and h["effective_samples"] > 0 and h["entropy_nat"] > 0 for h in d["heads"])'
-json 'd["document"]["bytes"] > 0 and d["prompt"]["question"] is None'
-json 'd["prompt"]["document_tokens"] == d["totals"]["tokens"] > 80'
-json 'd["prompt"]["question_tokens"] == 0'
-json '0.2 < d["totals"]["kept_share"] < 0.4'
-json 'all(h["error"] > 0 and h["evicted_mass"] > 0 for h in d["heads"])'
-json 'all(h["abs_log_partition_change"] > 0 for h in d["heads"])'
+json 'd["settings"]["policy"] == "min-h" and d["settings"]["queries"] == 32' \
+    'all(h["draws"] > 0 and h["effective_samples"] > 0 and h["entropy_nat"] > 0 for h in d["heads"])' \
+    'd["document"]["bytes"] > 0 and d["prompt"]["question"] is None' \
+    'd["prompt"]["document_tokens"] == d["totals"]["tokens"] > 60' \
+    'd["prompt"]["question_tokens"] == 0' \
+    '0.2 < d["totals"]["kept_share"] < 0.4' \
+    'all(h["error"] > 0 and h["evicted_mass"] > 0 for h in d["heads"])' \
+    'all(h["abs_log_partition_change"] > 0 for h in d["heads"])'
 
 # The compression that `run` makes of the same prompt is the one inspected.
 kept=$(total entries_after)
@@ -84,11 +83,13 @@ json "d['answers'][0]['compression']['entries_after'] == $kept"
 # The same for the policy that is used when none is named.
 run 0 "${ask[@]}" --keep 30% --json
 consistent
-json 'd["settings"]["policy"] == d["settings"]["budget"] == "foresight"'
-json 'all(h["draws"] is None for h in d["heads"])'
+json 'd["settings"]["policy"] == d["settings"]["budget"] == "foresight"' \
+    'all(h["draws"] is None for h in d["heads"])'
 kept=$(total entries_after)
 run 0 run -t 1 -f "$work/text" --keep 30% -n 1 --json
 json "d['answers'][0]['compression']['entries_after'] == $kept"
+
+export WINNOW_MODEL=$tiny_model
 
 # Top-k keeps as many as asked for, draws nothing, and has no samples.
 run 0 "${ask[@]}" --policy h2o-mean --keep 24 --json
@@ -103,9 +104,9 @@ for words in "--policy full" "--keep 100%" "--keep 5000"; do
     # shellcheck disable=SC2086 # several words
     run 0 "${ask[@]}" $words --json
     consistent
-    json 'd["totals"]["kept_share"] == 1'
-    json 'all(h["error"] < 1e-9 and h["evicted_mass"] == 0 for h in d["heads"])'
-    json 'all(h["abs_log_partition_change"] < 1e-9 for h in d["heads"])'
+    json 'd["totals"]["kept_share"] == 1' \
+        'all(h["error"] < 1e-9 and h["evicted_mass"] == 0 for h in d["heads"])' \
+        'all(h["abs_log_partition_change"] < 1e-9 for h in d["heads"])'
 done
 run 0 "${ask[@]}" --policy full
 shows '^policy +full$'
@@ -129,9 +130,9 @@ json 'd["heads"][0]["kept"] > d["heads"][89]["kept"]'
 says_not 'note: --budget pyramid|note: nothing was chosen'
 run 0 "${ask[@]}" -p "What are the ponies called?" --queries 5 --json
 consistent
-json 'd["settings"]["queries"] == 5 and d["prompt"]["question"] == "What are the ponies called?"'
-json 'd["prompt"]["document_tokens"] + d["prompt"]["question_tokens"] == d["totals"]["tokens"]'
-json '80 < d["prompt"]["document_tokens"] < d["totals"]["tokens"]'
+json 'd["settings"]["queries"] == 5 and d["prompt"]["question"] == "What are the ponies called?"' \
+    'd["prompt"]["document_tokens"] + d["prompt"]["question_tokens"] == d["totals"]["tokens"]' \
+    '60 < d["prompt"]["document_tokens"] < d["totals"]["tokens"]'
 run 0 "${ask[@]}" -p "What are the ponies called?" -q
 shows '^document +[0-9]+ tokens, '
 shows '^question +[0-9]+ tokens'
@@ -159,11 +160,12 @@ json 'all(h["kept"] == h["protected"] == 20 for h in d["heads"])'
 says_not 'note: '
 
 # Progress on a terminal counts over the whole prompt, with and without a question.
+# The real model, which is slow enough for a bar.
 cat "$work/text" "$work/text" >"$work/long"
 for words in "" "-p why"; do
     last_command="inspect -f long $words, on a terminal"
     # shellcheck disable=SC2086 # several words
-    WINNOW_CPU=reference python3 -c 'import pty, sys; pty.spawn(sys.argv[1:])' "$WINNOW_BIN" \
+    WINNOW_MODEL=$real_model WINNOW_CPU=reference python3 -c 'import pty, sys; pty.spawn(sys.argv[1:])' "$WINNOW_BIN" \
         inspect -t 1 -b 32 -f "$work/long" $words >"$work/terminal" </dev/null
     python3 - "$work/terminal" <<'PYTHON' || fail "the progress is not of the whole prompt"
 import re, sys
@@ -179,7 +181,7 @@ done
 refused 2 '--keep 20 leaves 20 of [0-9]+ entries per head' \
     "${ask[@]}" --keep 20 --sink 15 --recent 10
 refused 2 '--keep 1KB is too little' "${ask[@]}" --keep 1000B
-refused 2 '--keep 20KiB is too little' "${ask[@]}" --keep 20KiB
+refused 2 '--keep 5KiB is too little' "${ask[@]}" --keep 5KiB
 run 2 "${ask[@]}" --policy h2o --group 0.5,0.5
 says 'number of query heads .*group weights'
 refused 1 'longer than the context .*-c allows 20' "${ask[@]}" -c 20

@@ -42,7 +42,7 @@ with open(work + "/out", "wb") as out, open(work + "/err", "wb") as err:
     process = subprocess.Popen(command, stdout=out, stderr=slave if on_terminal else err,
                                stdin=subprocess.DEVNULL,
                                preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 240
     while process.poll() is None and time.monotonic() < deadline and not seen(process):
         time.sleep(0.02)
     if not on_terminal:
@@ -131,7 +131,7 @@ draws() {
     PATH=$work/bin:$PATH python3 -c 'import os, signal, sys
 signal.signal(signal.SIGINT, signal.SIG_DFL)
 os.execv(sys.argv[1], sys.argv[1:])' \
-        "$WINNOW_BIN" inspect -t 2 -p hello --plot "$work/plots/a.svg" \
+        "$WINNOW_BIN" inspect -m "$tiny_model" -t 1 -p hello --plot "$work/plots/a.svg" \
         >"$work/out" 2>"$work/err" || status=$?
     out=$(cat "$work/out")
     err=$(cat "$work/err")

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -19,8 +20,7 @@ static int set_up_failed(const struct wn_error *err) {
     return -1;
 }
 
-int fixture_open(void **state) {
-    const char *path = getenv("WINNOW_MODEL");
+static int open_model(const char *path, void **state) {
     struct wn_error err = {0};
     if (path == NULL) {
         fprintf(stderr, "cannot set up: WINNOW_MODEL names no model\n");
@@ -38,6 +38,8 @@ int fixture_open(void **state) {
     wn_text_file_free(&file);
     struct wn_engine_options options;
     wn_engine_options_default(&options);
+    /* Tests run beside each other; those of threads make engines of their own. */
+    options.n_threads = 1;
     options.kernels = getenv("WINNOW_CPU") != NULL ? getenv("WINNOW_CPU") : "auto";
     if (wn_engine_create(fixture->model, &options, &fixture->engine, &err) != WN_OK) {
         return set_up_failed(&err);
@@ -47,6 +49,19 @@ int fixture_open(void **state) {
     fixture->n_vocab = info.n_vocab;
     *state = fixture;
     return fixture->text.n >= 1500 ? 0 : -1;
+}
+
+int fixture_open(void **state) {
+    return open_model(getenv("WINNOW_MODEL"), state);
+}
+
+int fixture_open_tiny(void **state) {
+    static char path[4096];
+    const char *folder = getenv("WINNOW_ZOO");
+    if (folder != NULL)
+        snprintf(path, sizeof path, "%s/chat.gguf", folder);
+    return folder != NULL && access(path, R_OK) == 0 ? open_model(path, state)
+                                                     : fixture_open(state);
 }
 
 int fixture_close(void **state) {

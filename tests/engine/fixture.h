@@ -15,6 +15,9 @@ struct fixture {
 /* Group set-up and tear-down for cmocka; the state is a struct fixture *. Without WINNOW_MODEL
  * the set-up fails. */
 int fixture_open(void **state);
+/* The zoo's model with as many layers and heads as the default one, for tests of mechanics; without
+ * a zoo as fixture_open. */
+int fixture_open_tiny(void **state);
 int fixture_close(void **state);
 
 /* An engine on the fixture's model; asserts that it can be made. */

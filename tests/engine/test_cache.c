@@ -20,7 +20,7 @@ static char path[64];
 
 static int open_all(void **state) {
     snprintf(path, sizeof path, "/tmp/winnow-cache-%ld.wkv", (long)getpid());
-    return fixture_open(state);
+    return fixture_open_tiny(state);
 }
 
 static int close_all(void **state) {

@@ -185,7 +185,7 @@ static void norms_equal_those_of_the_whole_tensor(void **state) {
 static void measure(const struct fixture *fixture, int n, int n_skip, float *rho) {
     struct wn_error err = {0};
     bool found = false;
-    if (wn_residual_rms(fixture->model, fixture->text.id, n, n_skip, fixture->engine->n_layers, 2,
+    if (wn_residual_rms(fixture->model, fixture->text.id, n, n_skip, fixture->engine->n_layers, 1,
                         rho, &found, &err) != WN_OK) {
         fail_msg("%s", err.message);
     }
@@ -244,7 +244,7 @@ static void layers_that_are_not_met_make_rho_one(void **state) {
     float *rho = malloc((size_t)n_layers * sizeof *rho);
     bool found = true;
     assert_int_equal(
-        wn_residual_rms(fixture->model, fixture->text.id, 16, 0, n_layers, 2, rho, &found, NULL),
+        wn_residual_rms(fixture->model, fixture->text.id, 16, 0, n_layers, 1, rho, &found, NULL),
         WN_OK);
     assert_false(found);
     for (int l = 0; l < n_layers; l++) {
@@ -261,7 +261,7 @@ static void gains_are_norms_over_the_residual(void **state) {
     float *rho = malloc((size_t)engine->n_layers * sizeof *rho);
     bool has_residual = false;
     struct wn_error err = {0};
-    if (wn_gain_measure(fixture->model, engine->geometry, engine->n_layers, 2, gain, &has_residual,
+    if (wn_gain_measure(fixture->model, engine->geometry, engine->n_layers, 1, gain, &has_residual,
                         &err) != WN_OK) {
         fail_msg("%s", err.message);
     }

@@ -12,6 +12,7 @@ The Python package gguf must be importable, or WINNOW_GGUF_WHEEL must name its w
 """
 
 import os
+import re
 import sys
 import zlib
 from pathlib import Path
@@ -31,10 +32,28 @@ N_BYTES = 256
 WORDS = [f"\u2581w{i}" for i in range(57)]
 
 
-def add_vocabulary(writer):
-    """Sentencepiece: three control tokens, every byte, and some words."""
+# Of a chat template that llama.cpp knows.
+TURNS = ["<|im_start|>", "<|im_end|>"]
+TEMPLATE = ("{% for message in messages %}{{'<|im_start|>' + message['role'] + '\\n' + "
+            "message['content'] + '<|im_end|>' + '\\n'}}{% endfor %}{{ '<|im_start|>assistant\\n' }}")
+
+
+def word_prefixes():
+    """Beginnings of the words of an English text, by which Sentencepiece joins letters to words."""
+    text = Path(__file__).parents[2] / "benchmarks" / "texts" / "narrative.txt"
+    words = set(re.findall(r"[A-Za-z]+", text.read_text(encoding="utf-8")))
+    return sorted({"\u2581" + word[:n] for word in words for n in range(1, len(word) + 1)})
+
+
+def add_vocabulary(writer, turns):
+    """Sentencepiece: three control tokens, every byte, and some words; then turns and English."""
     tokens = ["<unk>", "<s>", "</s>"] + [f"<0x{i:02X}>" for i in range(N_BYTES)] + WORDS
     types = [2, 3, 3] + [6] * N_BYTES + [1] * len(WORDS)
+    if turns:
+        prefixes = word_prefixes()
+        tokens += TURNS + prefixes
+        types += [3] * len(TURNS) + [1] * len(prefixes)
+        writer.add_string("tokenizer.chat_template", TEMPLATE)
     writer.add_string("tokenizer.ggml.model", "llama")
     writer.add_array("tokenizer.ggml.tokens", tokens)
     writer.add_array("tokenizer.ggml.scores", [float(-i) for i in range(len(tokens))])
@@ -77,6 +96,7 @@ DEFAULTS = dict(
     output_norm=True,
     meta={},  # further metadata, without the architecture's prefix
     tensors=None,  # function(model) that adds further tensors
+    talks=False,  # has a chat template, and says words
 )
 
 
@@ -103,6 +123,13 @@ class Model:
 
     def vector(self, name, n, mean=0.0, deviation=0.3):
         self.add(name, mean + deviation * self.random.standard_normal(n))
+
+    def words(self):
+        """Logits of words are spread about 0, and all others are 0: the largest one is a word's."""
+        rows = np.zeros((self.vocab, self.d))
+        shape = (len(WORDS), self.d)
+        rows[3 + N_BYTES:][:len(WORDS)] = self.random.standard_normal(shape) * 4 / np.sqrt(self.d)
+        self.add("output.weight", rows)
 
     def norm_of(self, name, n=None):
         if self.norm == "none":
@@ -215,7 +242,7 @@ class Model:
 
     def write(self):
         self.metadata()
-        self.vocab = add_vocabulary(self.writer)
+        self.vocab = add_vocabulary(self.writer, self.talks)
         self.add("token_embd.weight", self.random.standard_normal((self.vocab, self.d)))
         if not getattr(self, "bare", False):
             self.body()
@@ -227,7 +254,9 @@ class Model:
     def body(self):
         if self.output_norm:
             self.norm_of("output_norm")
-        if self.output:
+        if self.output and self.talks:
+            self.words()
+        elif self.output:
             self.matrix("output", self.vocab, self.d, 2.0)
         if self.output_bias:
             self.vector("output.bias", self.vocab)
@@ -433,6 +462,12 @@ SERVED = {
                          meta={WINDOW: 32}),
 }
 
+# For tests of the program: as many layers and heads as its default model.
+TALKS = {
+    "chat": dict(arch="llama", layers=30, heads=9, kv=3, talks=True,
+                 meta={"context_length": 8192}),
+}
+
 # Refused before any weight is read: metadata alone.
 BARE = {name: dict(arch=name, bare=True) for name in (
     "bert", "modern-bert", "nomic-bert", "t5", "t5encoder", "gemma-embedding", "mamba", "mamba2",
@@ -463,7 +498,7 @@ REFUSED = BARE | {
 def main():
     folder = Path(sys.argv[1])
     folder.mkdir(parents=True, exist_ok=True)
-    table = SERVED | REFUSED
+    table = SERVED | TALKS | REFUSED
     for name in sys.argv[2:] or table:
         Model(folder, name, table[name]).write()
 
