@@ -5,7 +5,7 @@
 #ifndef WN_KERNELS_VARIANTS_H
 #define WN_KERNELS_VARIANTS_H
 
-#include "kernels/kernels.h"
+#include "kernels/quant.h"
 
 /* The x86 variants need the compiler's target attributes and cpuid.h. */
 #if defined(__x86_64__) && defined(__GNUC__)
