@@ -122,6 +122,8 @@ struct wn_engine_options {
     int n_batch;   /* tokens per prefill step, 32 .. 4096; default 512 */
     int n_threads; /* 0 .. 256; 0, or more than the cores this process may use: those */
     const char *kernels; /* "auto" (default), "avx512", "avx2", "reference" */
+    /* How keys and values are stored, from the moment a token is fed; default WN_TYPE_F16 for both. */
+    enum wn_type k_type, v_type;
 };
 void wn_engine_options_default(struct wn_engine_options *options);
 
@@ -139,6 +141,7 @@ struct wn_engine_info {
     int64_t n_ctx; /* tokens */
     int n_batch, n_threads;
     const char *kernels;      /* table in use */
+    enum wn_type k_type, v_type;
     int n_layers, n_kv_heads; /* KV heads over all layers */
     int n_window_layers; /* of these layers, that attend to a sliding window: never compressed */
     int64_t
@@ -146,7 +149,7 @@ struct wn_engine_info {
     int64_t backend_cache_bytes; /* llama.cpp's own cache, which is never read */
     int64_t observe_bytes; /* buffers of steps that observe, for all sessions together; given back
                               by wn_engine_trim */
-    double check_kl;       /* self-check: mean KL(native || grafted), nat */
+    double check_kl;       /* self-check: mean KL(native || grafted), nat, all stored as halves */
 };
 void wn_engine_info(const struct wn_engine *engine, struct wn_engine_info *out);
 /* Gives freed memory and buffers back to the system; wn_session_compress does it by itself. */
@@ -542,6 +545,7 @@ struct wn_cache_info {
     char *meta; /* JSON; "" when there is none */
     int64_t file_bytes;
     int64_t n_entries; /* over all layers and KV heads */
+    enum wn_type k_type, v_type; /* of the first layer; files with others in the next are refused */
     int n_layers;
     int *n_kv_heads;      /* [n_layers] */
     int64_t **n_kept;     /* [n_layers] -> [n_kv_heads] entries of each head */

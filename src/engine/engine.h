@@ -50,6 +50,7 @@ struct wn_engine {
     struct wn_pool *pool;
     struct wn_layer_shape *shapes; /* [n_layers] */
     const struct wn_kernels *kernels;
+    enum wn_type k_type, v_type;
     int64_t n_ctx;
     int n_layers, n_batch, n_threads;
     int64_t token_bytes, backend_cache_bytes;
