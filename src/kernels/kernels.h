@@ -100,8 +100,8 @@ struct wn_kernels {
     const char *name; /* "reference", "avx2", "avx512" */
 
     /* dst row of `type` from n floats, and back. Halves are rounded to nearest even; of quantised
-     * types, whose code is one for all tables (quant.h), decoding is exact, and encoding what was
-     * decoded gives the same bytes again. */
+     * types, whose code is one for all tables (quant.h), decoding is exact, and encoding whole
+     * blocks that were decoded gives the same bytes again. */
     void (*encode_row)(enum wn_type type, const float *src, void *dst, int n);
     void (*decode_row)(enum wn_type type, const void *src, float *dst, int n);
 
