@@ -140,7 +140,7 @@ void wn_engine_free(struct wn_engine *engine);
 struct wn_engine_info {
     int64_t n_ctx; /* tokens */
     int n_batch, n_threads;
-    const char *kernels;      /* table in use */
+    const char *kernels; /* table in use */
     enum wn_type k_type, v_type;
     int n_layers, n_kv_heads; /* KV heads over all layers */
     int n_window_layers; /* of these layers, that attend to a sliding window: never compressed */
@@ -544,7 +544,7 @@ struct wn_cache_info {
     int64_t n_token_ids;
     char *meta; /* JSON; "" when there is none */
     int64_t file_bytes;
-    int64_t n_entries; /* over all layers and KV heads */
+    int64_t n_entries;           /* over all layers and KV heads */
     enum wn_type k_type, v_type; /* of the first layer; files with others in the next are refused */
     int n_layers;
     int *n_kv_heads;      /* [n_layers] */

@@ -43,7 +43,8 @@ static const struct wn_flag flags[] = {
      .kind = WN_FLAG_TEXTS,
      FIELD(only),
      .help =
-         "Measure this group: graft, memory, decode, batch, prefill, scoring, foresight, quality, "
+         "Measure this group: graft, stores, memory, decode, batch, prefill, scoring, foresight, "
+         "quality, "
          "or one "
          "of those measured only when they are named: needles, and study and methods, which have "
          "no targets. May be given several times."},

@@ -71,12 +71,11 @@ const struct wn_flag wn_reading_machine[WN_READING_N_MACHINE] = {
      .help = "The same as --batch-size."},
 };
 
-#define TYPE_FLAG(long_name, short, field, what)                                         \
-    {                                                                                    \
-        .name = long_name, .short_name = short, .value = "TYPE",                         \
-        .section = WN_SECTION_MACHINE, .kind = WN_FLAG_CHOICE, FIELD(field),             \
-        .choice = wn_type_name, .preset = "f16",                                         \
-        .help = "How " what " are stored: halves, or blocks of 32 numbers of 8 or 4 bits." \
+#define TYPE_FLAG(long_name, short, field, what)                                                \
+    {                                                                                           \
+        .name = long_name, .short_name = short, .value = "TYPE", .section = WN_SECTION_MACHINE, \
+        .kind = WN_FLAG_CHOICE, FIELD(field), .choice = wn_type_name, .preset = "f16",          \
+        .help = "How " what " are stored: halves, or blocks of 32 numbers of 8 or 4 bits."      \
     }
 
 const struct wn_flag wn_reading_types[WN_READING_N_TYPES] = {

@@ -13,7 +13,7 @@ struct wn_reading_options {
     struct wn_flag_texts documents; /* paths; "-": standard input */
     int64_t n_ctx; /* WN_N_CTX_AUTO: what is needed; 0: what the model was trained for */
     int64_t n_batch;
-    int64_t n_threads; /* 0: all cores */
+    int64_t n_threads;  /* 0: all cores */
     int k_type, v_type; /* enum wn_type */
     const char *kernels;
     bool quiet;

@@ -370,10 +370,9 @@ static int64_t cells_bytes(const struct wn_engine *engine, enum ggml_type cell_t
 }
 
 static wn_status graft_context(struct wn_engine *engine, struct wn_error *err) {
-    wn_status status =
-        wn_attention_create(engine->geometry, engine->shapes, engine->n_layers, engine->n_batch,
-                            WN_MAX_SPANS, engine->n_threads, engine->ropes, engine->kernels,
-                            &engine->attention);
+    wn_status status = wn_attention_create(engine->geometry, engine->shapes, engine->n_layers,
+                                           engine->n_batch, WN_MAX_SPANS, engine->n_threads,
+                                           engine->ropes, engine->kernels, &engine->attention);
     if (status == WN_OK) {
         const struct wn_graft_hooks hooks = {
             .append = wn_attention_append,

@@ -177,7 +177,7 @@ WN_INLINE void stream_values_fixed(const struct work *w, const struct page_span 
 /* Passes over a page's entries: for each step of rows one for scores, one per column block. */
 static int n_passes(const struct work *w, const struct wn_page_layout *layout) {
     if (wn_type_is_quantised(layout->v_type)) {
-        return n_row_steps(w->n_rows) * (1 + wn_quant_n_blocks(layout->v_dim));
+        return n_row_steps(w->n_rows) * (1 + 2 * wn_quant_n_blocks(layout->v_dim));
     }
     const int n_vectors = (layout->v_dim + VL - 1) / VL;
     const int n_full = layout->v_dim / (4 * VL);

@@ -5,30 +5,6 @@
 #include <math.h>
 #include <string.h>
 
-/* One of the five stages: the transform along the lowest bit of the index, which becomes the highest;
- * after five every bit is back in its place. In this form compilers make vectors of it. */
-static void hadamard_stage(const float *x, float *y) {
-    enum { HALF = WN_BLOCK_LEN / 2 };
-    for (int i = 0; i < HALF; i++) {
-        y[i] = x[2 * i] + x[2 * i + 1];
-        y[HALF + i] = x[2 * i] - x[2 * i + 1];
-    }
-}
-
-void wn_hadamard(float *x, int n_blocks, float scale) {
-    for (int b = 0; b < n_blocks; b++, x += WN_BLOCK_LEN) {
-        float y[WN_BLOCK_LEN], z[WN_BLOCK_LEN];
-        hadamard_stage(x, y);
-        hadamard_stage(y, z);
-        hadamard_stage(z, y);
-        hadamard_stage(y, z);
-        hadamard_stage(z, y);
-        for (int i = 0; i < WN_BLOCK_LEN; i++) {
-            x[i] = scale * y[i];
-        }
-    }
-}
-
 /* The first number of the largest size; NaN or infinite when any number is. */
 static float extreme(const float *y) {
     float most = y[0];
@@ -66,8 +42,7 @@ static int round_within(float x, float low, float high) {
 static void encode_block(enum wn_type type, const float *y, uint8_t *block) {
     const float most = extreme(y);
     float inverse;
-    const uint16_t d =
-        block_scale(type == WN_TYPE_Q8_0 ? fabsf(most) / 127 : most / -8, &inverse);
+    const uint16_t d = block_scale(type == WN_TYPE_Q8_0 ? fabsf(most) / 127 : most / -8, &inverse);
     block[0] = (uint8_t)d;
     block[1] = (uint8_t)(d >> 8);
     uint8_t *n = block + WN_BLOCK_SCALE_BYTES;

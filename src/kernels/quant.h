@@ -52,8 +52,31 @@ void wn_quant_encode(enum wn_type type, const float *src, void *dst, int n);
 /* float dst [n], exact. */
 void wn_quant_decode(enum wn_type type, const void *src, float *dst, int n);
 
-/* x = scale H x, in place, for n_blocks blocks. */
-void wn_hadamard(float *x, int n_blocks, float scale);
+/* One of the five stages: the transform along the lowest bit of the index, which becomes the highest;
+ * after five every bit is back in its place. In this form compilers make vectors of it. */
+static inline void wn_hadamard_stage(const float *x, float *y) {
+    enum { HALF = WN_BLOCK_LEN / 2 };
+    for (int i = 0; i < HALF; i++) {
+        y[i] = x[2 * i] + x[2 * i + 1];
+        y[HALF + i] = x[2 * i] - x[2 * i + 1];
+    }
+}
+
+/* x = scale H x, in place, for n_blocks blocks. Sums alone, so that every variant's compiling of it
+ * gives the same bits. */
+static inline void wn_hadamard(float *x, int n_blocks, float scale) {
+    for (int b = 0; b < n_blocks; b++, x += WN_BLOCK_LEN) {
+        float y[WN_BLOCK_LEN], z[WN_BLOCK_LEN];
+        wn_hadamard_stage(x, y);
+        wn_hadamard_stage(y, z);
+        wn_hadamard_stage(z, y);
+        wn_hadamard_stage(y, z);
+        wn_hadamard_stage(z, y);
+        for (int i = 0; i < WN_BLOCK_LEN; i++) {
+            x[i] = scale * y[i];
+        }
+    }
+}
 
 /* d n of a block, exact; plain C, so that each variant compiles it for its own instructions. */
 static inline void wn_quant_unpack(enum wn_type type, const uint8_t *block, float *y) {

@@ -9,8 +9,8 @@
  * q8_0 has one of 2^-8 of its block's largest. Sums of a block, and of a page's products, are exact.
  */
 
-/* Vectors that hold the numbers of a block, once and as pairs of those of two entries. */
-enum { BLOCK_VECTORS = WN_BLOCK_LEN / (2 * VL), PAIR_VECTORS = 2 * BLOCK_VECTORS };
+/* Vectors that hold the numbers of a block, and pairs of half a block's of two entries. */
+enum { BLOCK_VECTORS = WN_BLOCK_LEN / (2 * VL), HALF_VECTORS = BLOCK_VECTORS };
 
 /* Below this nothing adds to a sum that a float holds, and its inverse is finite. */
 #define SMALLEST_STEP 0x1p-110f
@@ -61,8 +61,9 @@ static void quantise_query(const struct work *w, int r) {
     }
     float inverse;
     w->q_step[r] = step_of(vf_hmax_size(largest), &inverse);
-    for (int c = 0; c < w->k_pad; c += VL) {
-        vi_store_i16(dst + c, vf_to_vi(vf_mul(vf_load(q + c), vf_set1(inverse))));
+    for (int c = 0; c < w->k_pad; c += 2 * VL) {
+        vi_store_i16(dst + c, vf_to_vi(vf_mul(vf_load(q + c), vf_set1(inverse))),
+                     vf_to_vi(vf_mul(vf_load(q + c + VL), vf_set1(inverse))));
     }
 }
 
@@ -74,50 +75,95 @@ WN_INLINE void load_block(const enum wn_type type, const uint8_t *block, vi x[BL
     }
 }
 
-/* Adds the products over q_step of all rows with block b of four entries, whose rows are k[0 .. 4),
- * to s[r][0 .. 4). The entries' numbers stay in registers. */
-WN_INLINE void quantised_dot4(const enum wn_type type, const struct work *w,
-                              const uint8_t *const k[4], const float *scale, int b, float *s) {
+/* What the scores of some rows are made of. */
+struct quantised_rows {
+    const int16_t *q; /* [R][q_stride] */
+    int q_stride, n_blocks;
+    const float *scale; /* [n_blocks][WN_PAGE_LEN] */
+    float *s;           /* [R][WN_PAGE_LEN] */
+};
+
+/* The products over q_step of R rows with block b of entries e .. e + 3, whose blocks stand from `k`
+ * on: the first block's become their s, others are added. The entries' numbers stay in registers for
+ * all rows. */
+WN_INLINE void quantised_dot4(const enum wn_type type, const struct quantised_rows *rows, int b,
+                              const uint8_t *k, size_t row_bytes, int e, const int R,
+                              const bool is_first) {
+    const int16_t *q = rows->q + b * WN_BLOCK_LEN;
     vi x[4][BLOCK_VECTORS];
     WN_UNROLL
-    for (int e = 0; e < 4; e++) {
-        load_block(type, k[e] + (size_t)b * wn_quant_block_bytes(type), x[e]);
+    for (int i = 0; i < 4; i++) {
+        load_block(type, k + (size_t)i * row_bytes, x[i]);
     }
-    const int16_t *q = w->q_i16 + b * WN_BLOCK_LEN;
-    for (int r = 0; r < w->n_rows; r++, q += w->k_pad, s += WN_PAGE_LEN) {
+    WN_UNROLL
+    for (int r = 0; r < R; r++) {
         vi dot[4] = {vi_zero(), vi_zero(), vi_zero(), vi_zero()};
         WN_UNROLL
         for (int i = 0; i < BLOCK_VECTORS; i++) {
-            const vi y = vi_load(q + i * 2 * VL);
+            const vi y = vi_load(q + r * rows->q_stride + i * 2 * VL);
             WN_UNROLL
-            for (int e = 0; e < 4; e++) {
-                dot[e] = vi_dot(dot[e], x[e][i], y);
+            for (int j = 0; j < 4; j++) {
+                dot[j] = vi_dot(dot[j], x[j][i], y);
             }
         }
-        vi_add_scaled_sums(s, scale, dot);
+        vi_add_scaled_sums(rows->s + r * WN_PAGE_LEN + e, rows->scale + b * WN_PAGE_LEN + e, dot,
+                           is_first);
     }
 }
 
-WN_INLINE void quantised_scores(const enum wn_type type, const struct work *w,
-                                const struct page_span *span, struct prefetch *prefetch) {
-    memset(w->s, 0, (size_t)w->n_rows * WN_PAGE_LEN * sizeof(float));
-    for (int e = span->lo / 4 * 4; e < span->hi; e += 4) {
-        const uint8_t *k[4];
-        WN_UNROLL
-        for (int i = 0; i < 4; i++) {
-            k[i] = span_k(span, e + i);
-        }
+WN_INLINE void quantised_scores_fixed(const enum wn_type type, const struct work *w,
+                                      const struct page_span *span, int row_first, const int R,
+                                      struct prefetch *prefetch) {
+    const struct quantised_rows rows = {
+        .q = w->q_i16 + (size_t)row_first * w->k_pad,
+        .q_stride = w->k_pad,
+        .n_blocks = w->k_cols / WN_BLOCK_LEN,
+        .scale = w->scale,
+        .s = w->s + (size_t)row_first * WN_PAGE_LEN,
+    };
+    const size_t row_bytes = span->layout->k_row_bytes;
+    const uint8_t *k = span_k(span, span->lo / 4 * 4);
+    for (int e = span->lo / 4 * 4; e < span->hi; e += 4, k += 4 * row_bytes) {
         prefetch_step(prefetch);
-        for (int b = 0; b < w->k_cols / WN_BLOCK_LEN; b++) {
-            quantised_dot4(type, w, k, w->scale + b * WN_PAGE_LEN + e, b, w->s + e);
+        quantised_dot4(type, &rows, 0, k, row_bytes, e, R, true);
+        for (int b = 1; b < rows.n_blocks; b++) {
+            quantised_dot4(type, &rows, b, k + (size_t)b * wn_quant_block_bytes(type), row_bytes, e,
+                           R, false);
         }
     }
-    for (int r = 0; r < w->n_rows; r++) {
-        const vf step = vf_set1(w->q_step[r]);
-        float *s = w->s + (size_t)r * WN_PAGE_LEN;
+    WN_UNROLL
+    for (int r = 0; r < R; r++) {
+        const vf step = vf_set1(w->q_step[row_first + r]);
         for (int e = 0; e < WN_PAGE_LEN; e += VL) {
-            vf_store(s + e, vf_mul(vf_load(s + e), step));
+            float *s = rows.s + r * WN_PAGE_LEN + e;
+            vf_store(s, vf_mul(vf_load(s), step));
         }
+    }
+}
+
+/* Rows of a step of scores, which hold no sums in registers. */
+enum { SCORE_ROWS = 4 };
+
+WN_INLINE void quantised_scores(const enum wn_type type, const struct work *w,
+                                const struct page_span *span, struct prefetch *prefetch) {
+    for (int r = 0; r < w->n_rows;) {
+        const int n_steps = (w->n_rows - r + SCORE_ROWS - 1) / SCORE_ROWS;
+        const int n = (w->n_rows - r + n_steps - 1) / n_steps;
+        switch (n) {
+        case 1:
+            quantised_scores_fixed(type, w, span, r, 1, prefetch);
+            break;
+        case 2:
+            quantised_scores_fixed(type, w, span, r, 2, prefetch);
+            break;
+        case 3:
+            quantised_scores_fixed(type, w, span, r, 3, prefetch);
+            break;
+        default:
+            quantised_scores_fixed(type, w, span, r, SCORE_ROWS, prefetch);
+            break;
+        }
+        r += n;
     }
 }
 
@@ -158,53 +204,75 @@ WN_INLINE void quantise_weights(const float *s, const float *scale, const int R,
         out->step[r] = step_of(vf_hmax_size(largest), &inverse);
         vi sum = vi_zero();
         WN_UNROLL
-        for (int i = 0; i < WN_PAGE_LEN / VL; i++) {
-            const vi w = vf_to_vi(vf_mul(x[i], vf_set1(inverse)));
-            sum = vi_add(sum, w);
-            vi_store_i16(out->w[r] + i * VL, w);
+        for (int i = 0; i < WN_PAGE_LEN / VL; i += 2) {
+            const vi a = vf_to_vi(vf_mul(x[i], vf_set1(inverse)));
+            const vi b = vf_to_vi(vf_mul(x[i + 1], vf_set1(inverse)));
+            sum = vi_add(sum, vi_add(a, b));
+            vi_store_i16(out->w[r] + i * VL, a, b);
         }
         out->sum[r] = vi_sum(sum);
     }
 }
 
-/* The sum over entries of weight times number, for R rows and one block, whose V rows stand from
- * `block` on. 128 or 8 is
- * added to the numbers as they are loaded, and taken off at once here. */
-WN_INLINE void sum_block(const enum wn_type type, const struct page_span *span,
-                         const uint8_t *block, const struct block_weights *weights, const int R,
-                         struct prefetch *prefetch, vi acc[FEW_ROWS][PAIR_VECTORS]) {
+/* Where the vectors of a half's sums stand among a block's coordinates, once they are in order. */
+WN_INLINE int half_place(const enum wn_type type, int h, int i) {
+    if (HALF_VECTORS == 1 || type == WN_TYPE_Q4_0) {
+        return WN_BLOCK_LEN / 2 * h + i * VL;
+    }
+    return VL * h + WN_BLOCK_LEN / 2 * i;
+}
+
+/*
+ * acc[r] = alpha[r] acc[r] + step[r] sum_e w[r][e] n[e] for R rows and half h of a block, whose V rows
+ * stand from `block` on. 128 or 8 is added to the numbers as they are loaded, and taken off at once.
+ * A half's sums are what registers hold.
+ */
+WN_INLINE void add_half_block(const enum wn_type type, const struct page_span *span,
+                              const uint8_t *block, const struct block_weights *weights,
+                              const int h, const int R, struct prefetch *prefetch,
+                              const float *alpha, float *acc, int acc_stride) {
     const size_t row_bytes = span->layout->v_row_bytes;
-    const int first = span->lo / 2 * 2;
+    const int first = span->lo / 4 * 4;
     const uint8_t *row = block + WN_BLOCK_SCALE_BYTES + (size_t)first * row_bytes;
+    vi sum[FEW_ROWS][HALF_VECTORS];
     WN_UNROLL
     for (int r = 0; r < R; r++) {
         WN_UNROLL
-        for (int i = 0; i < PAIR_VECTORS; i++) {
-            acc[r][i] = vi_set1((type == WN_TYPE_Q8_0 ? -128 : -8) * weights->sum[r]);
+        for (int i = 0; i < HALF_VECTORS; i++) {
+            sum[r][i] = vi_set1((type == WN_TYPE_Q8_0 ? -128 : -8) * weights->sum[r]);
         }
     }
-    for (int e = first; e < span->hi; e += 2, row += 2 * row_bytes) {
-        if (e % 4 == 0) {
-            prefetch_step(prefetch);
-        }
-        vi x[PAIR_VECTORS];
-        if (type == WN_TYPE_Q8_0) {
-            vi_load_i8_pairs(row, row + row_bytes, x);
-        } else {
-            vi_load_i4_pairs(row, row + row_bytes, x);
-        }
+    for (int e = first; e < span->hi; e += 4) {
+        prefetch_step(prefetch);
         WN_UNROLL
-        for (int r = 0; r < R; r++) {
-            const vi weight = vi_set1_pair(weights->w[r] + e);
+        for (int pair = 0; pair < 2; pair++, row += 2 * row_bytes) {
+            vi x[HALF_VECTORS];
+            if (type == WN_TYPE_Q8_0) {
+                vi_load_i8_pairs(row, row + row_bytes, h, x);
+            } else {
+                vi_load_i4_pairs(row, row + row_bytes, h, x);
+            }
             WN_UNROLL
-            for (int i = 0; i < PAIR_VECTORS; i++) {
-                acc[r][i] = vi_dot(acc[r][i], x[i], weight);
+            for (int r = 0; r < R; r++) {
+                const vi weight = vi_set1_pair(weights->w[r] + e + 2 * pair);
+                WN_UNROLL
+                for (int i = 0; i < HALF_VECTORS; i++) {
+                    sum[r][i] = vi_dot(sum[r][i], x[i], weight);
+                }
             }
         }
     }
     WN_UNROLL
-    for (int r = 0; type == WN_TYPE_Q8_0 && r < R; r++) {
-        vi_i8_pairs_in_order(acc[r]);
+    for (int r = 0; r < R; r++, acc += acc_stride) {
+        if (type == WN_TYPE_Q8_0) {
+            vi_order_i8_pairs(sum[r]);
+        }
+        WN_UNROLL
+        for (int i = 0; i < HALF_VECTORS; i++) {
+            float *dst = acc + half_place(type, h, i);
+            const vf old = vf_mul(vf_load(dst), vf_set1(alpha[r]));
+            vf_store(dst, vf_fma(vi_to_vf(sum[r][i]), vf_set1(weights->step[r]), old));
+        }
     }
 }
 
@@ -213,23 +281,14 @@ WN_INLINE void quantised_values_fixed(const enum wn_type type, const struct work
                                       struct prefetch *prefetch) {
     const int n_blocks = wn_quant_n_blocks(span->layout->v_dim);
     const float *s = w->s + (size_t)row_first * WN_PAGE_LEN;
+    const float *alpha = w->alpha + row_first;
     for (int b = 0; b < n_blocks; b++) {
         struct block_weights weights;
-        vi sum[FEW_ROWS][PAIR_VECTORS];
-        quantise_weights(s, w->scale + b * WN_PAGE_LEN, R, &weights);
-        sum_block(type, span, span_v(span, 0) + (size_t)b * wn_quant_block_bytes(type), &weights, R,
-                  prefetch, sum);
+        const uint8_t *block = span_v(span, 0) + (size_t)b * wn_quant_block_bytes(type);
         float *acc = w->acc + (size_t)row_first * w->v_pad + b * WN_BLOCK_LEN;
-        WN_UNROLL
-        for (int r = 0; r < R; r++, acc += w->v_pad) {
-            const vf alpha = vf_set1(w->alpha[row_first + r]);
-            const vf step = vf_set1(weights.step[r]);
-            WN_UNROLL
-            for (int i = 0; i < PAIR_VECTORS; i++) {
-                const vf old = vf_mul(vf_load(acc + i * VL), alpha);
-                vf_store(acc + i * VL, vf_fma(vi_to_vf(sum[r][i]), step, old));
-            }
-        }
+        quantise_weights(s, w->scale + b * WN_PAGE_LEN, R, &weights);
+        add_half_block(type, span, block, &weights, 0, R, prefetch, alpha, acc, w->v_pad);
+        add_half_block(type, span, block, &weights, 1, R, prefetch, alpha, acc, w->v_pad);
     }
 }
 

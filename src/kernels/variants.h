@@ -17,6 +17,7 @@
 #if WN_KERNELS_X86
 const struct wn_kernels *wn_kernels_avx2(void);
 const struct wn_kernels *wn_kernels_avx512(void);
+const struct wn_kernels *wn_kernels_avx512_vnni(void);
 #endif
 
 /* An entry limit as an index 0 .. WN_PAGE_LEN of the page whose first entry is `page_first`. */

@@ -137,8 +137,9 @@ WN_INLINE vf vi_to_vf(vi x) {
 WN_INLINE vi vf_to_vi(vf x) {
     return _mm512_cvtps_epi32(x);
 }
-WN_INLINE void vi_store_i16(int16_t *dst, vi x) {
-    _mm256_storeu_si256((__m256i *)dst, _mm512_cvtsepi32_epi16(x));
+WN_INLINE void vi_store_i16(int16_t *dst, vi a, vi b) {
+    _mm256_storeu_si256((__m256i *)dst, _mm512_cvtsepi32_epi16(a));
+    _mm256_storeu_si256((__m256i *)(dst + VL), _mm512_cvtsepi32_epi16(b));
 }
 WN_INLINE __m256i vi_low(vi x) {
     return _mm512_castsi512_si256(x);
@@ -154,8 +155,10 @@ WN_INLINE int32_t vi_sum(vi x) {
     return sum_epi32(
         _mm_add_epi32(_mm256_castsi256_si128(half), _mm256_extracti128_si256(half, 1)));
 }
-WN_INLINE void vi_add_scaled_sums(float *dst, const float *scale, const vi x[4]) {
-    add_scaled_sums_256(dst, scale, vi_fold(x[0]), vi_fold(x[1]), vi_fold(x[2]), vi_fold(x[3]));
+WN_INLINE void vi_add_scaled_sums(float *dst, const float *scale, const vi x[4],
+                                  const bool is_first) {
+    add_scaled_sums_256(dst, scale, vi_fold(x[0]), vi_fold(x[1]), vi_fold(x[2]), vi_fold(x[3]),
+                        is_first);
 }
 WN_INLINE vi vi_set1_pair(const int16_t *src) {
     return _mm512_set1_epi32(load_pair(src));
@@ -166,32 +169,28 @@ WN_INLINE void vi_load_i8(const void *src, vi x[1]) {
 WN_INLINE void vi_load_i4(const void *src, vi x[1]) {
     const __m128i bytes = _mm_loadu_si128((const __m128i *)src);
     const __m128i mask = _mm_set1_epi8(15);
-    const __m256i nibbles = _mm256_set_m128i(_mm_and_si128(_mm_srli_epi16(bytes, 4), mask),
-                                             _mm_and_si128(bytes, mask));
+    const __m256i nibbles =
+        _mm256_set_m128i(_mm_and_si128(_mm_srli_epi16(bytes, 4), mask), _mm_and_si128(bytes, mask));
     x[0] = _mm512_cvtepi8_epi16(_mm256_sub_epi8(nibbles, _mm256_set1_epi8(8)));
 }
 /* Bytes (a_i, b_i), in order. */
 WN_INLINE __m256i interleave_bytes(__m128i a, __m128i b) {
     return _mm256_set_m128i(_mm_unpackhi_epi8(a, b), _mm_unpacklo_epi8(a, b));
 }
-WN_INLINE void vi_load_i8_pairs(const void *a, const void *b, vi x[2]) {
-    const __m512i offset = _mm512_set1_epi16(128);
-    WN_UNROLL
-    for (int i = 0; i < 2; i++) {
-        const __m256i bytes = interleave_bytes(_mm_loadu_si128((const __m128i *)a + i),
-                                               _mm_loadu_si128((const __m128i *)b + i));
-        x[i] = _mm512_add_epi16(_mm512_cvtepi8_epi16(bytes), offset);
-    }
+WN_INLINE void vi_load_i8_pairs(const void *a, const void *b, const int h, vi x[1]) {
+    const __m256i bytes = interleave_bytes(_mm_loadu_si128((const __m128i *)a + h),
+                                           _mm_loadu_si128((const __m128i *)b + h));
+    x[0] = _mm512_add_epi16(_mm512_cvtepi8_epi16(bytes), _mm512_set1_epi16(128));
 }
-WN_INLINE void vi_i8_pairs_in_order(vi x[2]) {
+WN_INLINE void vi_load_i4_pairs(const void *a, const void *b, const int h, vi x[1]) {
+    const __m256i bytes =
+        interleave_bytes(_mm_loadu_si128((const __m128i *)a), _mm_loadu_si128((const __m128i *)b));
+    const __m256i half = h == 0 ? bytes : _mm256_srli_epi16(bytes, 4);
+    x[0] = _mm512_cvtepi8_epi16(_mm256_and_si256(half, _mm256_set1_epi8(15)));
+}
+/* They are in order. */
+WN_INLINE void vi_order_i8_pairs(vi x[1]) {
     (void)x;
-}
-WN_INLINE void vi_load_i4_pairs(const void *a, const void *b, vi x[2]) {
-    const __m256i bytes = interleave_bytes(_mm_loadu_si128((const __m128i *)a),
-                                           _mm_loadu_si128((const __m128i *)b));
-    const __m256i mask = _mm256_set1_epi8(15);
-    x[0] = _mm512_cvtepi8_epi16(_mm256_and_si256(bytes, mask));
-    x[1] = _mm512_cvtepi8_epi16(_mm256_and_si256(_mm256_srli_epi16(bytes, 4), mask));
 }
 
 WN_INLINE vf vf_max_size(vf size, vf x) {

@@ -62,6 +62,8 @@ static inline __m512 cvtepi32_ps_512(__m512i x) {
 #define _mm512_cvtph_ps(half)        cvtph_512(half)
 #define _mm512_cvtps_ph(x, rounding) cvtps_512(x)
 
+/* With the products of VNNI, which AVX2 stands in for otherwise. */
+#define WN_AVX512_VNNI     1
 #define WN_AVX512_EMULATED 1
 #define wn_kernels_avx512  wn_kernels_avx512_emulated
 #include "kernels/avx512.c"

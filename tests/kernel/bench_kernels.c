@@ -290,14 +290,12 @@ static void print_product(const struct wn_kernels *kernels, enum wn_type type, i
     const double gflop = 2e-9 * n_tokens * n_group * (double)n_entries * dim;
     const double prefill = 2 * gflop / (median_ms(run_attend, &b) * 1e-3);
     const double observe = gflop / (median_ms(run_observe, &b) * 1e-3);
-    printf(
-        "prefill  d=%-3d G=%d  %-4s %3d tokens, 4096 entries   %6.1f GFLOP/s of %5.1f peak   "
-        "%3.0f %%\n",
-        dim, n_group, wn_type_name(type), n_tokens, prefill, peak, 100 * prefill / peak);
-    printf(
-        "observe  d=%-3d G=%d  %-4s %3d tokens, 4096 entries   %6.1f GFLOP/s of %5.1f peak   "
-        "%3.0f %%\n",
-        dim, n_group, wn_type_name(type), n_tokens, observe, peak, 100 * observe / peak);
+    printf("prefill  d=%-3d G=%d  %-4s %3d tokens, 4096 entries   %6.1f GFLOP/s of %5.1f peak   "
+           "%3.0f %%\n",
+           dim, n_group, wn_type_name(type), n_tokens, prefill, peak, 100 * prefill / peak);
+    printf("observe  d=%-3d G=%d  %-4s %3d tokens, 4096 entries   %6.1f GFLOP/s of %5.1f peak   "
+           "%3.0f %%\n",
+           dim, n_group, wn_type_name(type), n_tokens, observe, peak, 100 * observe / peak);
     bench_free(&b);
 }
 
@@ -340,9 +338,7 @@ int main(int argc, char **argv) {
         return 1;
     }
     printf("variant %s\n", kernels->name);
-    static const struct {
-        int dim, n_group;
-    } shapes[] = {{64, 1}, {64, 3}, {64, 8}, {128, 4}};
+    static const struct { int dim, n_group; } shapes[] = {{64, 1}, {64, 3}, {64, 8}, {128, 4}};
     for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
         double f16_ms = NAN;
         for (int type = 0; type < WN_TYPE_COUNT; type++) {

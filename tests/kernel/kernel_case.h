@@ -361,12 +361,13 @@ static inline const char *kernel_case_text(const struct wn_kernels *table,
                                            const struct kernel_case *c) {
     static char text[256];
     snprintf(text, sizeof text,
-             "%s: k %s %d v %s %d rows %d group %d entries %lld [%lld, %lld) cap %g limits %d weights %d "
+             "%s: k %s %d v %s %d rows %d group %d entries %lld [%lld, %lld) cap %g limits %d "
+             "weights %d "
              "keys %d seed %llu",
              table->name, wn_type_name(c->k_type), c->k_dim, wn_type_name(c->v_type), c->v_dim,
-             c->n_rows, c->n_group, (long long)c->n_entries,
-             (long long)c->first, (long long)c->last, (double)c->softcap, (int)c->limits,
-             (int)c->weights, (int)c->keys, (unsigned long long)c->seed);
+             c->n_rows, c->n_group, (long long)c->n_entries, (long long)c->first,
+             (long long)c->last, (double)c->softcap, (int)c->limits, (int)c->weights, (int)c->keys,
+             (unsigned long long)c->seed);
     return text;
 }
 

@@ -115,8 +115,8 @@ static void test_values_move_by_half_a_step(void **state) {
         for (int t = 0; t < N_TYPES; t++) {
             float x[MAX_DIM];
             fill_values(x, dim, &rng);
-            struct guarded row = guarded_alloc(
-                (size_t)quantised_blocks(dim) * block_bytes(quantised[t]), 1);
+            struct guarded row =
+                guarded_alloc((size_t)quantised_blocks(dim) * block_bytes(quantised[t]), 1);
             wn_kernels_reference()->encode_row(quantised[t], x, row.data, dim);
             check_distance(quantised[t], x, row.data, dim);
             guarded_free(&row);

@@ -458,22 +458,14 @@ static void unknown_sections_are_skipped(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        WITH_FILE(what_is_no_file_is_refused),
-        WITH_FILE(other_files_are_told_apart),
-        WITH_FILE(versions_are_told_apart),
-        WITH_FILE(version_1_has_no_quantised_rows),
-        WITH_FILE(every_cut_is_refused),
-        WITH_FILE(every_changed_byte_is_refused),
-        WITH_FILE(longer_files_are_refused),
-        WITH_FILE(damage_is_named),
-        WITH_FILE(hostile_numbers_are_refused),
-        WITH_FILE(a_text_has_as_many_tokens_as_positions),
-        WITH_FILE(the_description_is_text),
-        WITH_FILE(entries_are_checked),
-        WITH_FILE(sections_do_not_overlap),
-        WITH_FILE(entries_are_as_many_as_heads_need),
-        WITH_FILE(sections_are_aligned),
-        WITH_FILE(padding_is_zero),
+        WITH_FILE(what_is_no_file_is_refused),   WITH_FILE(other_files_are_told_apart),
+        WITH_FILE(versions_are_told_apart),      WITH_FILE(version_1_has_no_quantised_rows),
+        WITH_FILE(every_cut_is_refused),         WITH_FILE(every_changed_byte_is_refused),
+        WITH_FILE(longer_files_are_refused),     WITH_FILE(damage_is_named),
+        WITH_FILE(hostile_numbers_are_refused),  WITH_FILE(a_text_has_as_many_tokens_as_positions),
+        WITH_FILE(the_description_is_text),      WITH_FILE(entries_are_checked),
+        WITH_FILE(sections_do_not_overlap),      WITH_FILE(entries_are_as_many_as_heads_need),
+        WITH_FILE(sections_are_aligned),         WITH_FILE(padding_is_zero),
         WITH_FILE(unknown_sections_are_skipped),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
