@@ -125,6 +125,8 @@ struct wn_engine_options {
     /* Entries per head that standing budgets let sessions hold, for the check that they fit the memory;
      * 0 (default): n_ctx. */
     int64_t n_held;
+    /* How keys and values are stored, from the moment a token is fed; default WN_TYPE_F16 for both. */
+    enum wn_type k_type, v_type;
 };
 void wn_engine_options_default(struct wn_engine_options *options);
 
@@ -141,7 +143,8 @@ void wn_engine_free(struct wn_engine *engine);
 struct wn_engine_info {
     int64_t n_ctx; /* tokens */
     int n_batch, n_threads;
-    const char *kernels;      /* table in use */
+    const char *kernels; /* table in use */
+    enum wn_type k_type, v_type;
     int n_layers, n_kv_heads; /* KV heads over all layers */
     int n_window_layers; /* of these layers, that attend to a sliding window: never compressed */
     int64_t
@@ -150,7 +153,7 @@ struct wn_engine_info {
     int64_t observe_bytes; /* buffers of steps that observe, for all sessions together; given back
                               by wn_engine_trim */
     bool can_rebase;       /* a standing budget carries a session beyond n_ctx */
-    double check_kl;       /* self-check: mean KL(native || grafted), nat */
+    double check_kl;       /* self-check: mean KL(native || grafted), nat, all stored as halves */
 };
 void wn_engine_info(const struct wn_engine *engine, struct wn_engine_info *out);
 /* Gives freed memory and buffers back to the system; wn_session_compress does it by itself. */
@@ -554,7 +557,8 @@ struct wn_cache_info {
     int64_t n_token_ids;
     char *meta; /* JSON; "" when there is none */
     int64_t file_bytes;
-    int64_t n_entries; /* over all layers and KV heads */
+    int64_t n_entries;           /* over all layers and KV heads */
+    enum wn_type k_type, v_type; /* of the first layer; files with others in the next are refused */
     int n_layers;
     int *n_kv_heads;      /* [n_layers] */
     int64_t **n_kept;     /* [n_layers] -> [n_kv_heads] entries of each head */

@@ -76,6 +76,23 @@ wn_status wn_error_set(struct wn_error *err, wn_status status, const char *forma
 #endif
     ;
 
+/* ---- storage types ---- */
+
+/*
+ * How a cache stores keys and values. q8_0 and q4_0 are ggml's blocks: 32 numbers of 8 or 4 bits and
+ * one scale in half precision. Here the 32 are the Hadamard transform of 32 coordinates (the last
+ * ones of a row filled up with zeros), which spreads what is large in one coordinate over all.
+ */
+enum wn_type {
+    WN_TYPE_F16,  /* 16 bits a number */
+    WN_TYPE_Q8_0, /* 8.5 bits */
+    WN_TYPE_Q4_0, /* 4.5 bits */
+    WN_TYPE_COUNT
+};
+
+/* "f16", "q8_0", "q4_0"; NULL for another number. */
+const char *wn_type_name(int type);
+
 /* ---- random numbers ---- */
 
 /*

@@ -115,6 +115,8 @@ static wn_status prepare(struct wn_ask *ask, struct wn_error *err) {
     const struct wn_ask_options *options = ask->options;
     wn_status status = wn_cache_source_read(&ask->cache, options->cache_path, err);
     if (status == WN_OK) {
+        ask->reading_options.k_type = (int)ask->cache.info.k_type;
+        ask->reading_options.v_type = (int)ask->cache.info.v_type;
         status = refuse_conversation(ask, err);
     }
     if (status == WN_OK) {

@@ -44,7 +44,8 @@ static const struct wn_flag flags[] = {
      .kind = WN_FLAG_TEXTS,
      FIELD(only),
      .help =
-         "Measure this group: graft, memory, kernel, decode, batch, prefill, scoring, foresight, "
+         "Measure this group: graft, stores, memory, kernel, decode, batch, prefill, scoring, "
+         "foresight, "
          "quality, standing, generate, file, or one of those measured only when they are named: "
          "needles, and study and methods, which have no targets. May be given several times."},
     {.name = "rounds",

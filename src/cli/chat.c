@@ -26,6 +26,8 @@ static wn_status find_model(struct wn_chat *chat, struct wn_cache_source *source
     if (chat->options->load_path != NULL) {
         status = wn_cache_source_read(source, chat->options->load_path, err);
         if (status == WN_OK) {
+            chat->reading_options.k_type = (int)source->info.k_type;
+            chat->reading_options.v_type = (int)source->info.v_type;
             status = wn_cache_source_find_model(source, &path, err);
         }
     }

@@ -67,6 +67,7 @@ static const struct wn_flag_part parts[] = {
     WN_STANDING_DECODE(struct wn_chat_options, standing),
     {wn_policy_common + 1, N_POLICY, offsetof(struct wn_chat_options, policy_flags)},
     WN_FLAG_PART(wn_reading_machine, struct wn_chat_options, reading),
+    WN_FLAG_PART(wn_reading_types, struct wn_chat_options, reading),
     {output, sizeof output / sizeof output[0], 0},
     WN_FLAG_PART(wn_policy_fine, struct wn_chat_options, policy_flags),
 };
@@ -122,6 +123,15 @@ static wn_status check_load(const struct wn_chat_options *options, struct wn_err
                             "--load and %s exclude each other (what is loaded has its beginning; "
                             "leave one out)",
                             options->system != NULL ? "--system" : "-f");
+    }
+    for (int i = 0; i < WN_READING_N_TYPES; i++) {
+        const char *name = wn_reading_types[i].name;
+        if (wn_args_was_given(&wn_chat_flags, &options->given, name)) {
+            return wn_error_set(err, WN_E_ARG,
+                                "--load and --%s exclude each other (what is loaded stays as it "
+                                "was stored; leave one out)",
+                                name);
+        }
     }
     if (options->reading.model_path != NULL && options->reading.model_path[0] == '\0') {
         return wn_error_set(err, WN_E_ARG,

@@ -41,6 +41,7 @@ static const struct wn_flag_part parts[] = {
     {wn_max_error_flags, WN_MAX_ERROR_N_FLAGS, offsetof(struct wn_compress_options, max_error)},
     WN_STANDING_PREFILL(struct wn_compress_options, standing),
     WN_FLAG_PART(wn_reading_machine, struct wn_compress_options, reading),
+    WN_FLAG_PART(wn_reading_types, struct wn_compress_options, reading),
     {output, sizeof output / sizeof output[0], 0},
     WN_FLAG_PART(wn_policy_fine, struct wn_compress_options, policy_flags),
 };

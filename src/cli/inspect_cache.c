@@ -105,8 +105,9 @@ static void print_text(const char *path, const struct wn_cache_info *info, const
             wn_format_count((int64_t)llround(sum.mean_kept), &a), wn_format_count(sum.min_kept, &b),
             wn_format_count(sum.max_kept, &c), wn_format_count(info->n_tokens, &d),
             100 * sum.kept_share);
-    fprintf(out, "KV cache   %s of %s\n\n", wn_format_bytes(sum.kv_bytes, &a),
-            wn_format_bytes(sum.kv_before_bytes, &b));
+    fprintf(out, "KV cache   %s of %s, keys as %s, values as %s\n\n",
+            wn_format_bytes(sum.kv_bytes, &a), wn_format_bytes(sum.kv_before_bytes, &b),
+            wn_type_name((int)info->k_type), wn_type_name((int)info->v_type));
     wn_cache_print_layers(info, out);
 }
 
@@ -154,6 +155,8 @@ static wn_status print_json(const char *path, const struct wn_cache_info *info, 
     wn_json_put_string(&json, file, "fingerprint", fingerprint);
     wn_json_put_integer(&json, file, "tokens", info->n_tokens);
     wn_json_put_integer(&json, file, "token_ids", info->n_token_ids);
+    wn_json_put_string(&json, file, "cache_type_k", wn_type_name((int)info->k_type));
+    wn_json_put_string(&json, file, "cache_type_v", wn_type_name((int)info->v_type));
     put_summary(&json, totals, &sum);
     wn_json_put_string(&json, root, "winnow", wn_version());
     wn_json_put(&json, root, "file", file);

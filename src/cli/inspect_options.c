@@ -49,6 +49,7 @@ static const struct wn_flag_part parts[] = {
     {task, sizeof task / sizeof task[0], 0},
     WN_FLAG_PART(wn_policy_common, struct wn_inspect_options, policy_flags),
     WN_FLAG_PART(wn_reading_machine, struct wn_inspect_options, reading),
+    WN_FLAG_PART(wn_reading_types, struct wn_inspect_options, reading),
     {output, sizeof output / sizeof output[0], 0},
     WN_FLAG_PART(wn_policy_fine, struct wn_inspect_options, policy_flags),
 };

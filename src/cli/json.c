@@ -78,6 +78,8 @@ void wn_json_put_engine(struct wn_json *json, json_t *object, const struct wn_en
     wn_json_put_integer(json, object, "batch_size", info->n_batch);
     wn_json_put_integer(json, object, "threads", info->n_threads);
     wn_json_put_string(json, object, "kernels", info->kernels);
+    wn_json_put_string(json, object, "cache_type_k", wn_type_name((int)info->k_type));
+    wn_json_put_string(json, object, "cache_type_v", wn_type_name((int)info->v_type));
 }
 
 json_t *wn_json_model(struct wn_json *json, const struct wn_reading *reading) {

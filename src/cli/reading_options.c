@@ -73,6 +73,18 @@ const struct wn_flag wn_reading_machine[WN_READING_N_MACHINE] = {
      .help = "The same as --batch-size."},
 };
 
+#define TYPE_FLAG(long_name, short, field, what)                                                \
+    {                                                                                           \
+        .name = long_name, .short_name = short, .value = "TYPE", .section = WN_SECTION_MACHINE, \
+        .kind = WN_FLAG_CHOICE, FIELD(field), .choice = wn_type_name, .preset = "f16",          \
+        .help = "How " what " are stored: halves, or blocks of 32 numbers of 8 or 4 bits."      \
+    }
+
+const struct wn_flag wn_reading_types[WN_READING_N_TYPES] = {
+    TYPE_FLAG("cache-type-k", "ctk", k_type, "keys"),
+    TYPE_FLAG("cache-type-v", "ctv", v_type, "values"),
+};
+
 wn_status wn_reading_options_check_texts(const struct wn_reading_options *options,
                                          const char *const *questions, int n_questions,
                                          struct wn_error *err) {

@@ -122,6 +122,10 @@ void wn_reading_print_machine(const struct wn_reading *reading, FILE *out) {
     const struct wn_engine_info *info = &reading->engine_info;
     fprintf(out, "model      %s, %s\n", reading->model_info.description,
             reading->options->model_path);
+    if (info->k_type != WN_TYPE_F16 || info->v_type != WN_TYPE_F16) {
+        fprintf(out, "types      keys stored as %s, values as %s\n",
+                wn_type_name((int)info->k_type), wn_type_name((int)info->v_type));
+    }
     fprintf(out, "machine    %s kernels, %d thread%s\n", info->kernels, info->n_threads,
             info->n_threads == 1 ? "" : "s");
 }

@@ -41,6 +41,7 @@ static const struct wn_flag_part parts[] = {
     WN_STANDING_DECODE(struct wn_run_options, standing),
     {wn_answer_flags, N_ANSWER, offsetof(struct wn_run_options, answer)},
     WN_FLAG_PART(wn_reading_machine, struct wn_run_options, reading),
+    WN_FLAG_PART(wn_reading_types, struct wn_run_options, reading),
     {output, sizeof output / sizeof output[0], 0},
     WN_FLAG_PART(wn_policy_fine, struct wn_run_options, policy_flags),
 };

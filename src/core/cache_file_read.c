@@ -55,7 +55,7 @@ static wn_status check_magic(const struct wn_cache_file *file, struct wn_error *
                             "version %d is read)",
                             file->path, (unsigned long long)version, WN_CACHE_VERSION);
     }
-    if (version < WN_CACHE_VERSION) {
+    if (version < WN_CACHE_VERSION_HALVES) {
         return wn_cache_damaged(file, err, "there is no version %llu of its format",
                                 (unsigned long long)version);
     }
@@ -89,6 +89,7 @@ static wn_status check_header(struct wn_cache_file *file, struct wn_error *err) 
         return wn_cache_damaged(file, err, "a text of %llu tokens is too long",
                                 (unsigned long long)n_tokens);
     }
+    file->version = (int)header_number(file, WN_CACHE_AT_VERSION, 4);
     file->contents.fingerprint = header_number(file, WN_CACHE_AT_FINGERPRINT, 8);
     file->contents.n_tokens = (int64_t)n_tokens;
     return WN_OK;
@@ -227,13 +228,14 @@ static bool in_range(uint64_t x, uint64_t least, uint64_t most) {
     return x >= least && x <= most;
 }
 
-static bool read_shape(const uint8_t *row, struct wn_layer_shape *shape) {
+static bool read_shape(const uint8_t *row, int version, struct wn_layer_shape *shape) {
     const uint64_t n_heads = wn_cache_get(row, 4);
     const uint64_t k_type = wn_cache_get(row + 4, 4), k_dim = wn_cache_get(row + 8, 4);
     const uint64_t v_type = wn_cache_get(row + 12, 4), v_dim = wn_cache_get(row + 16, 4);
+    const uint64_t last_type =
+        version < WN_CACHE_VERSION_QUANTISED ? WN_TYPE_F16 : WN_TYPE_COUNT - 1;
     if (!in_range(n_heads, 1, WN_CACHE_MAX_HEADS) || !in_range(k_dim, 1, WN_CACHE_MAX_DIM) ||
-        !in_range(v_dim, 1, WN_CACHE_MAX_DIM) || k_type >= WN_TYPE_COUNT ||
-        v_type >= WN_TYPE_COUNT) {
+        !in_range(v_dim, 1, WN_CACHE_MAX_DIM) || k_type > last_type || v_type > last_type) {
         return false;
     }
     shape->n_kv_heads = (int)n_heads;
@@ -256,7 +258,7 @@ static wn_status read_shapes(struct wn_cache_file *file, struct wn_error *err) {
     }
     for (uint64_t i = 0; i < n_layers; i++) {
         const uint8_t *row = section_bytes(file, WN_CACHE_SHAPES) + i * WN_CACHE_SHAPE_BYTES;
-        if (!read_shape(row, &file->shape[i])) {
+        if (!read_shape(row, file->version, &file->shape[i])) {
             return wn_cache_damaged(file, err, "layer %llu has a shape that no model has",
                                     (unsigned long long)i);
         }

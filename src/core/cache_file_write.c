@@ -255,6 +255,18 @@ static bool section_is_empty(const struct writer *w, enum wn_cache_kind kind) {
     return true;
 }
 
+/* The oldest version that knows the types, so that what needs no more is read by older programs. */
+static int version_of(const struct wn_store *store) {
+    int version = WN_CACHE_VERSION_HALVES;
+    for (int layer = 0; layer < wn_store_n_layers(store); layer++) {
+        const struct wn_page_layout *layout = &wn_store_shape(store, layer)->layout;
+        if (layout->k_type != WN_TYPE_F16 || layout->v_type != WN_TYPE_F16) {
+            version = WN_CACHE_VERSION_QUANTISED;
+        }
+    }
+    return version;
+}
+
 /* Header and table, when the sections are known. `front` has room for FRONT_BYTES. */
 static void fill_front(const struct writer *w, uint8_t *front) {
     int n_sections = 0;
@@ -272,7 +284,7 @@ static void fill_front(const struct writer *w, uint8_t *front) {
         n_sections++;
     }
     memcpy(front, wn_cache_magic, WN_CACHE_MAGIC_BYTES);
-    wn_cache_put(front + WN_CACHE_AT_VERSION, WN_CACHE_VERSION, 4);
+    wn_cache_put(front + WN_CACHE_AT_VERSION, (uint64_t)version_of(w->store), 4);
     wn_cache_put(front + WN_CACHE_AT_N_SECTIONS, (uint64_t)n_sections, 4);
     wn_cache_put(front + WN_CACHE_AT_FILE_BYTES, w->file_bytes, 8);
     wn_cache_put(front + WN_CACHE_AT_FINGERPRINT, w->contents->fingerprint, 8);

@@ -14,7 +14,8 @@ const char wn_cache_names[WN_CACHE_N_KINDS][WN_CACHE_NAME_BYTES] = {
 };
 
 /* Types stand in files as the enum's values, and pages as they lie in memory. */
-_Static_assert(WN_TYPE_F16 == 0, "a type's number is part of the file format");
+_Static_assert(WN_TYPE_F16 == 0 && WN_TYPE_Q8_0 == 1 && WN_TYPE_Q4_0 == 2,
+               "a type's number is part of the file format");
 /* Parts of a page have WN_PAGE_LEN rows: a multiple of 64 bytes leaves no gap between them, so no
  * byte of a full page is without a value. */
 _Static_assert(WN_PAGE_LEN % WN_CACHE_ALIGN == 0, "pages have no gaps");

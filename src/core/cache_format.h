@@ -9,7 +9,8 @@
 
 #include "core/cache_file.h"
 
-enum { WN_CACHE_VERSION = 1 };
+/* The newest version that is read. Files get the oldest that has what they hold. */
+enum { WN_CACHE_VERSION_HALVES = 1, WN_CACHE_VERSION_QUANTISED = 2, WN_CACHE_VERSION = 2 };
 
 enum { WN_CACHE_MAGIC_BYTES = 8 };
 extern const uint8_t wn_cache_magic[WN_CACHE_MAGIC_BYTES];
@@ -98,6 +99,7 @@ struct wn_cache_file {
     int fd;
     const uint8_t *bytes; /* [n_bytes] the file, mapped */
     size_t n_bytes;
+    int version;
     struct wn_cache_section section[WN_CACHE_N_KINDS]; /* bytes 0: not in the file */
     struct wn_cache_contents contents;
     char *meta;

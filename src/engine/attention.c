@@ -8,7 +8,18 @@
 
 /* ---- life ---- */
 
-static wn_status create_scratch(struct wn_attention *attention, struct thread_scratch *scratch) {
+/* Enough for the layer's shape, and for one of halves. */
+static size_t layer_kernel_bytes(const struct wn_attention *attention,
+                                 const struct wn_page_layout *layout, int n_rows) {
+    struct wn_page_layout halves;
+    wn_page_layout_init(&halves, WN_TYPE_F16, layout->k_dim, WN_TYPE_F16, layout->v_dim);
+    const size_t own_bytes = attention->kernels->scratch_bytes(layout, n_rows);
+    const size_t halves_bytes = attention->kernels->scratch_bytes(&halves, n_rows);
+    return own_bytes > halves_bytes ? own_bytes : halves_bytes;
+}
+
+static wn_status create_scratch(struct wn_attention *attention, const struct wn_layer_shape *shapes,
+                                struct thread_scratch *scratch) {
     size_t q_floats = 0, rows = 0, block_rows = 0, v_dim = 0, group = 0, kernel_bytes = 0;
     for (int i = 0; i < attention->n_layers; i++) {
         const struct wn_layer_geometry *geometry = &attention->geometry[i];
@@ -27,9 +38,7 @@ static wn_status create_scratch(struct wn_attention *attention, struct thread_sc
             v_dim = (size_t)geometry->v_dim;
         if (group < g)
             group = g;
-        struct wn_page_layout layout;
-        wn_page_layout_init(&layout, WN_TYPE_F16, geometry->k_dim, WN_TYPE_F16, geometry->v_dim);
-        const size_t bytes = attention->kernels->scratch_bytes(&layout, (int)all);
+        const size_t bytes = layer_kernel_bytes(attention, &shapes[i].layout, (int)all);
         if (kernel_bytes < bytes)
             kernel_bytes = bytes;
     }
@@ -51,7 +60,8 @@ static wn_status create_scratch(struct wn_attention *attention, struct thread_sc
     return ok ? WN_OK : WN_E_MEMORY;
 }
 
-wn_status wn_attention_create(const struct wn_layer_geometry *geometry, int n_layers, int n_batch,
+wn_status wn_attention_create(const struct wn_layer_geometry *geometry,
+                              const struct wn_layer_shape *shapes, int n_layers, int n_batch,
                               int max_spans, int n_threads, const struct wn_layer_rope *ropes,
                               const struct wn_kernels *kernels, struct wn_attention **out) {
     struct wn_attention *attention = calloc(1, sizeof *attention);
@@ -92,7 +102,7 @@ wn_status wn_attention_create(const struct wn_layer_geometry *geometry, int n_la
             status = WN_E_MEMORY;
     }
     for (int i = 0; status == WN_OK && i < n_threads; i++)
-        status = create_scratch(attention, &attention->thread[i]);
+        status = create_scratch(attention, shapes, &attention->thread[i]);
     if (status != WN_OK) {
         wn_attention_free(attention);
         return status;

@@ -101,7 +101,9 @@ struct wn_span {
 
 struct wn_attention;
 
-wn_status wn_attention_create(const struct wn_layer_geometry *geometry, int n_layers, int n_batch,
+/* For stores of these shapes, and of halves. geometry, ropes [n_layers] are borrowed. */
+wn_status wn_attention_create(const struct wn_layer_geometry *geometry,
+                              const struct wn_layer_shape *shapes, int n_layers, int n_batch,
                               int max_spans, int n_threads, const struct wn_layer_rope *ropes,
                               const struct wn_kernels *kernels, struct wn_attention **out);
 void wn_attention_free(struct wn_attention *attention);

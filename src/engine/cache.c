@@ -75,6 +75,14 @@ static wn_status check_suits(const struct wn_engine *engine, const char *path,
     if (!tokens_are_known(engine, contents->tokens, contents->n_token_ids))
         return wn_error_set(err, WN_E_FORMAT, "%.200s holds a token outside the vocabulary of %d",
                             path, engine->model->n_vocab);
+    const struct wn_page_layout *layout = &wn_cache_file_shape(file, 0)->layout;
+    if (layout->k_type != engine->k_type || layout->v_type != engine->v_type)
+        return wn_error_set(err, WN_E_FORMAT,
+                            "%.200s stores keys as %s and values as %s, and the engine was made "
+                            "for %s and %s",
+                            path, wn_type_name((int)layout->k_type),
+                            wn_type_name((int)layout->v_type), wn_type_name((int)engine->k_type),
+                            wn_type_name((int)engine->v_type));
     if (!shapes_are_equal(engine, file))
         return wn_error_set(err, WN_E_FORMAT, "%.200s does not have the layers of its model", path);
     if (contents->n_tokens > engine->n_ctx)
@@ -169,6 +177,8 @@ static bool copy_info(const struct wn_cache_file *file, struct wn_cache_info *in
     info->n_tokens = contents->n_tokens;
     info->file_bytes = wn_cache_file_bytes(file);
     info->n_layers = (int)n_layers;
+    info->k_type = wn_cache_file_shape(file, 0)->layout.k_type;
+    info->v_type = wn_cache_file_shape(file, 0)->layout.v_type;
     info->n_kv_heads = calloc(n_layers, sizeof *info->n_kv_heads);
     info->entry_bytes = calloc(n_layers, sizeof *info->entry_bytes);
     info->n_kept = calloc(n_layers, sizeof *info->n_kept);

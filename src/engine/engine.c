@@ -29,6 +29,9 @@ static wn_status check_options(const struct wn_engine_options *options, struct w
         return wn_error_set(err, WN_E_ARG,
                             "%d threads are out of range (1 to 256, 0 for all cores)",
                             options->n_threads);
+    if (wn_type_name((int)options->k_type) == NULL || wn_type_name((int)options->v_type) == NULL)
+        return wn_error_set(err, WN_E_ARG, "keys of type %d and values of type %d are not stored",
+                            (int)options->k_type, (int)options->v_type);
     return WN_OK;
 }
 
@@ -42,15 +45,22 @@ static double most_entries(const struct wn_engine *engine, const struct wn_layer
     return (double)(layer->n_swa > 0 && n < most ? n : most);
 }
 
-static wn_status set_shapes(struct wn_engine *engine, struct wn_error *err) {
-    double wanted = 0.0;
-    engine->token_bytes = 0;
+void wn_engine_set_types(struct wn_engine *engine, enum wn_type k_type, enum wn_type v_type) {
     for (int i = 0; i < engine->n_layers; i++) {
         const struct wn_layer_geometry *geometry = &engine->geometry[i];
         struct wn_layer_shape *shape = &engine->shapes[i];
         shape->n_kv_heads = geometry->n_kv_heads;
-        wn_page_layout_init(&shape->layout, WN_TYPE_F16, geometry->k_dim, WN_TYPE_F16,
-                            geometry->v_dim);
+        wn_page_layout_init(&shape->layout, k_type, geometry->k_dim, v_type, geometry->v_dim);
+    }
+}
+
+static wn_status set_shapes(struct wn_engine *engine, struct wn_error *err) {
+    double wanted = 0.0;
+    engine->token_bytes = 0;
+    wn_engine_set_types(engine, engine->k_type, engine->v_type);
+    for (int i = 0; i < engine->n_layers; i++) {
+        const struct wn_layer_geometry *geometry = &engine->geometry[i];
+        const struct wn_layer_shape *shape = &engine->shapes[i];
         const int64_t layer_bytes = shape->n_kv_heads * wn_layer_entry_bytes(shape);
         engine->token_bytes += layer_bytes;
         wanted += (double)layer_bytes * most_entries(engine, geometry);
@@ -128,9 +138,9 @@ static int64_t cells_bytes(const struct wn_engine *engine, enum ggml_type cell_t
 }
 
 static wn_status graft_context(struct wn_engine *engine, struct wn_error *err) {
-    wn_status status =
-        wn_attention_create(engine->geometry, engine->n_layers, engine->n_batch, WN_MAX_SPANS,
-                            engine->n_threads, engine->ropes, engine->kernels, &engine->attention);
+    wn_status status = wn_attention_create(engine->geometry, engine->shapes, engine->n_layers,
+                                           engine->n_batch, WN_MAX_SPANS, engine->n_threads,
+                                           engine->ropes, engine->kernels, &engine->attention);
     if (status == WN_OK) {
         const struct wn_graft_hooks hooks = {
             .append = wn_attention_append,
@@ -198,6 +208,8 @@ wn_status wn_engine_create(struct wn_model *model, const struct wn_engine_option
         return wn_error_set(err, WN_E_MEMORY, "out of memory");
     engine->model = model;
     engine->kernels = kernels;
+    engine->k_type = options->k_type;
+    engine->v_type = options->v_type;
     engine->n_layers = model->n_layers;
     engine->n_ctx = n_ctx;
     engine->n_held = options->n_held > 0 && options->n_held < n_ctx ? options->n_held : n_ctx;
@@ -243,6 +255,8 @@ void wn_engine_info(const struct wn_engine *engine, struct wn_engine_info *out) 
         .n_batch = engine->n_batch,
         .n_threads = engine->n_threads,
         .kernels = engine->kernels->name,
+        .k_type = engine->k_type,
+        .v_type = engine->v_type,
         .n_layers = engine->n_layers,
         .token_bytes = engine->token_bytes,
         .backend_cache_bytes = engine->backend_cache_bytes,

@@ -50,6 +50,7 @@ struct wn_engine {
     struct wn_pool *pool;
     struct wn_layer_shape *shapes; /* [n_layers] */
     const struct wn_kernels *kernels;
+    enum wn_type k_type, v_type;
     int64_t n_ctx;
     int64_t n_held; /* most entries per head that must fit the memory, <= n_ctx */
     int n_layers, n_batch, n_threads;
@@ -91,6 +92,8 @@ struct wn_session {
 /* Last error line llama.cpp logged, cut to fit; "" when none since the last call. */
 void wn_llama_take_error(char *text, size_t text_bytes);
 
+/* Shapes of the pages of each layer, for sessions made from then on. */
+void wn_engine_set_types(struct wn_engine *engine, enum wn_type k_type, enum wn_type v_type);
 /* Whether any of its layers has entries to compress: not all attend to a sliding window. */
 bool wn_engine_compresses(const struct wn_engine *engine);
 /* WN_E_MODEL where none has. */

@@ -232,9 +232,10 @@ static wn_status run_grafted(struct wn_engine *engine, const struct wn_self_chec
                              double *kl, struct wn_error *err) {
     const int n_vocab = engine->model->n_vocab;
     struct wn_session *session = NULL;
-    /* The caller's context may be shorter than the check. */
+    /* The caller's context may be shorter than the check, which is not of what types lose either. */
     const int64_t n_ctx = engine->n_ctx;
     engine->n_ctx = WN_CHECK_MOST_TOKENS;
+    wn_engine_set_types(engine, WN_TYPE_F16, WN_TYPE_F16);
     wn_status status = wn_session_create(engine, &session, err);
     for (int i = 0; status == WN_OK && i <= check->n_single; i++) {
         int n;
@@ -246,6 +247,7 @@ static wn_status run_grafted(struct wn_engine *engine, const struct wn_self_chec
     }
     wn_session_free(session);
     engine->n_ctx = n_ctx;
+    wn_engine_set_types(engine, engine->k_type, engine->v_type);
     return status;
 }
 

@@ -19,6 +19,7 @@ const struct wn_target_group *wn_target_groups(int *n) {
     static const struct wn_target_group groups[] = {
         {"graft", "the grafted model against llama.cpp's own two attention paths", wn_target_graft,
          false},
+        {"stores", "loss and speed of quantised stores", wn_target_stores, false},
         {"memory", "KV bytes and resident memory after compression", wn_target_memory, false},
         {"kernel", "the decode attention kernel against the read bandwidth", wn_target_kernel,
          false},

@@ -72,6 +72,7 @@ wn_status wn_target_file(struct wn_targets *targets, struct wn_error *err);
 wn_status wn_target_generate(struct wn_targets *targets, struct wn_error *err);
 wn_status wn_target_standing(struct wn_targets *targets, struct wn_error *err);
 wn_status wn_target_prefill(struct wn_targets *targets, struct wn_error *err);
+wn_status wn_target_stores(struct wn_targets *targets, struct wn_error *err);
 wn_status wn_target_memory(struct wn_targets *targets, struct wn_error *err);
 wn_status wn_target_scoring(struct wn_targets *targets, struct wn_error *err);
 wn_status wn_target_foresight(struct wn_targets *targets, struct wn_error *err);

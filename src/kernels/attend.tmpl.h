@@ -110,8 +110,11 @@ static void attend_start(const struct work *w, const struct wn_partial *out) {
 static void attend_finish(const struct work *w, const struct wn_page_layout *layout,
                           struct wn_partial *out) {
     for (int r = 0; out->acc != NULL && r < w->n_rows; r++) {
-        memcpy(out->acc + (size_t)r * layout->v_dim, w->acc + (size_t)r * w->v_pad,
-               (size_t)layout->v_dim * sizeof(float));
+        float *acc = w->acc + (size_t)r * w->v_pad;
+        if (wn_type_is_quantised(layout->v_type)) {
+            wn_hadamard(acc, wn_quant_n_blocks(layout->v_dim), 1.0f / WN_BLOCK_LEN);
+        }
+        memcpy(out->acc + (size_t)r * layout->v_dim, acc, (size_t)layout->v_dim * sizeof(float));
     }
 }
 
@@ -173,6 +176,9 @@ WN_INLINE void stream_values_fixed(const struct work *w, const struct page_span 
 
 /* Passes over a page's entries: for each step of rows one for scores, one per column block. */
 static int n_passes(const struct work *w, const struct wn_page_layout *layout) {
+    if (wn_type_is_quantised(layout->v_type)) {
+        return n_row_steps(w->n_rows) * (1 + 2 * wn_quant_n_blocks(layout->v_dim));
+    }
     const int n_vectors = (layout->v_dim + VL - 1) / VL;
     const int n_full = layout->v_dim / (4 * VL);
     return n_row_steps(w->n_rows) * (1 + n_full + (n_vectors - 4 * n_full));
@@ -185,6 +191,14 @@ static void stream_page(const struct work *w, const struct page_span *span, floa
     stream_scores(w, span, &prefetch);
     softmax_rows(w, 0, w->n_rows, w->s, w->alpha, span, cap, out);
     keep_rows(out, span->first / WN_PAGE_LEN, 0, w->n_rows, w->s);
+#if defined(WN_HAS_I16)
+    if (wn_type_is_quantised(span->layout->v_type)) {
+        if (out->acc != NULL) {
+            stream_quantised_values(w, span, &prefetch);
+        }
+        return;
+    }
+#endif
     for (int r = 0; out->acc != NULL && r < w->n_rows;) {
         const int n = few_rows(w->n_rows - r);
         switch (n) {
@@ -245,7 +259,7 @@ static void attend_block(const struct work *w, const struct page_span *span, int
             if (tile_sees(w, t, span)) {
                 float *s =
                     w->s + (size_t)(t - tile_first) * TILE_ROWS * WN_PAGE_LEN + i_panel * PANEL;
-                tile_scores(w, span->layout->k_dim, t, i_panel, s, WN_PAGE_LEN);
+                tile_scores(w, t, i_panel, s, WN_PAGE_LEN);
             }
         }
     }
@@ -284,7 +298,7 @@ static void attend_tiles(const struct wn_kv *kv, int64_t first, int64_t last,
     for (int r = 0; r < rows->n_rows; r++) {
         pack_row(w, kv->layout, rows, r);
     }
-    pack_finish(w, kv->layout);
+    pack_finish(w);
     attend_start(w, out);
     const int n_tiles = work_n_tiles(w);
     const int n_block_tiles = BLOCK_ROWS / TILE_ROWS;
@@ -309,7 +323,7 @@ static void attend(const struct wn_kv *kv, int64_t first, int64_t last, const st
                    struct wn_partial *out, void *scratch) {
     struct work w;
     work_init(&w, kv->layout, rows->n_rows, scratch);
-    if (rows->n_rows <= STREAM_ROWS) {
+    if (streams(kv->layout, rows->n_rows)) {
         attend_stream(kv, first, last, rows, out, &w);
     } else {
         attend_tiles(kv, first, last, rows, out, &w);

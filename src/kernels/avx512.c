@@ -15,13 +15,20 @@
 #if !defined(WN_AVX512_EMULATED)
 #include <immintrin.h>
 
-#if defined(__clang__)
+#if defined(__clang__) && defined(WN_AVX512_VNNI)
+#pragma clang attribute push(                                                               \
+    __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma,f16c"))), \
+    apply_to = function)
+#elif defined(__clang__)
 #pragma clang attribute push(                                                    \
     __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c"))), \
     apply_to = function)
 #else
 #pragma GCC push_options
 #pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c,prefer-vector-width=512")
+#if defined(WN_AVX512_VNNI)
+#pragma GCC target("avx512vnni")
+#endif
 #endif
 #endif
 

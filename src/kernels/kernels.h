@@ -14,6 +14,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "winnow_core.h"
+
 /* Cache files are mapped whole, and their rows and a model's lie in memory as in the file. */
 #if SIZE_MAX < UINT64_MAX
 #error "Winnow needs a 64-bit machine"
@@ -23,9 +25,6 @@
 
 /* Entries in a page. Kernels process one page as one tile. */
 enum { WN_PAGE_LEN = 64 };
-
-/* Storage types of keys and values. */
-enum wn_type { WN_TYPE_F16, WN_TYPE_COUNT };
 
 /* Where the parts of a page lie, in bytes from its start; every part is 64-byte aligned.
  * K rows [WN_PAGE_LEN][k_row_bytes], V rows [WN_PAGE_LEN][v_row_bytes], b float [WN_PAGE_LEN],
@@ -38,7 +37,7 @@ struct wn_page_layout {
     size_t page_bytes;
 };
 
-/* Bytes of a row of n elements. */
+/* Bytes of a row of n elements: those of quantised types are whole blocks. */
 size_t wn_type_row_bytes(enum wn_type type, int n);
 void wn_page_layout_init(struct wn_page_layout *layout, enum wn_type k_type, int k_dim,
                          enum wn_type v_type, int v_dim);
@@ -107,7 +106,9 @@ enum { WN_MAX_ROWS = 1 << 14 };
 struct wn_kernels {
     const char *name; /* "reference", "avx2", "avx512", "neon" */
 
-    /* dst row of `type` from n floats, round to nearest even; and back. */
+    /* dst row of `type` from n floats, and back. Halves are rounded to nearest even; of quantised
+     * types, whose code is one for all tables (quant.h), decoding is exact, and encoding whole
+     * blocks that were decoded gives the same bytes again. */
     void (*encode_row)(enum wn_type type, const float *src, void *dst, int n);
     void (*decode_row)(enum wn_type type, const void *src, float *dst, int n);
 

@@ -1,16 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 #include <assert.h>
 
-#include "kernels/kernels.h"
+#include "kernels/quant.h"
 
 static size_t align_up(size_t n, size_t alignment) {
     return (n + alignment - 1) / alignment * alignment;
 }
 
+const char *wn_type_name(int type) {
+    static const char *const names[WN_TYPE_COUNT] = {
+        [WN_TYPE_F16] = "f16", [WN_TYPE_Q8_0] = "q8_0", [WN_TYPE_Q4_0] = "q4_0"};
+    return type >= 0 && type < WN_TYPE_COUNT ? names[type] : NULL;
+}
+
 size_t wn_type_row_bytes(enum wn_type type, int n) {
-    assert(type == WN_TYPE_F16 && n >= 0);
-    (void)type;
-    return (size_t)n * sizeof(uint16_t);
+    assert(n >= 0);
+    return wn_type_is_quantised(type) ? (size_t)wn_quant_n_blocks(n) * wn_quant_block_bytes(type)
+                                      : (size_t)n * sizeof(uint16_t);
 }
 
 void wn_page_layout_init(struct wn_page_layout *layout, enum wn_type k_type, int k_dim,

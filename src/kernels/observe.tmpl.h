@@ -87,7 +87,7 @@ static void pack_observed_rows(struct work *w, const struct wn_page_layout *layo
         }
     }
     w->head_first[rows->n_group] = w->n_rows;
-    pack_finish(w, layout);
+    pack_finish(w);
 }
 
 /*
@@ -104,7 +104,7 @@ static void observe_panel(const struct work *w, const struct page_span *span, in
             continue;
         }
         float s[TILE_ROWS * PANEL];
-        tile_scores(w, span->layout->k_dim, t, i_panel, s, PANEL);
+        tile_scores(w, t, i_panel, s, PANEL);
         const int first = clamp_int(row_first, t * TILE_ROWS, (t + 1) * TILE_ROWS);
         const int last = clamp_int(row_last, t * TILE_ROWS, (t + 1) * TILE_ROWS);
         for (int r = first; r < last; r++) {
@@ -145,7 +145,7 @@ static void observe(const struct wn_kv *kv, int64_t first, int64_t last, const s
                     const struct wn_observe_out *out, void *scratch) {
     struct work w;
     work_init(&w, kv->layout, rows->n_rows, scratch);
-    if (rows->n_rows <= STREAM_ROWS) {
+    if (streams(kv->layout, rows->n_rows)) {
         observe_stream(kv, first, last, rows, out, &w);
     } else {
         observe_tiles(kv, first, last, rows, out, &w);

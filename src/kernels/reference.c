@@ -10,8 +10,10 @@
 #include "kernels/variants.h"
 
 static void encode_row(enum wn_type type, const float *src, void *dst, int n) {
-    assert(type == WN_TYPE_F16);
-    (void)type;
+    if (wn_type_is_quantised(type)) {
+        wn_quant_encode(type, src, dst, n);
+        return;
+    }
     uint16_t *half = dst;
     for (int i = 0; i < n; i++) {
         half[i] = wn_f32_to_f16(src[i]);
@@ -19,8 +21,10 @@ static void encode_row(enum wn_type type, const float *src, void *dst, int n) {
 }
 
 static void decode_row(enum wn_type type, const void *src, float *dst, int n) {
-    assert(type == WN_TYPE_F16);
-    (void)type;
+    if (wn_type_is_quantised(type)) {
+        wn_quant_decode(type, src, dst, n);
+        return;
+    }
     const uint16_t *half = src;
     for (int i = 0; i < n; i++) {
         dst[i] = wn_f16_to_f32(half[i]);
@@ -313,13 +317,15 @@ static void dots(const float *x, int n_x, const float *y, int64_t n_y, int d, fl
 }
 
 static float row_norm(enum wn_type type, const uint8_t *row, int n) {
-    assert(type == WN_TYPE_F16);
-    (void)type;
-    const uint16_t *half = (const uint16_t *)row;
+    const size_t chunk_bytes = wn_type_row_bytes(type, WN_BLOCK_LEN);
     double sum = 0;
-    for (int i = 0; i < n; i++) {
-        const double x = (double)wn_f16_to_f32(half[i]);
-        sum += x * x;
+    for (int first = 0; first < n; first += WN_BLOCK_LEN, row += chunk_bytes) {
+        float x[WN_BLOCK_LEN];
+        const int n_here = min_int(n - first, WN_BLOCK_LEN);
+        decode_row(type, row, x, n_here);
+        for (int i = 0; i < n_here; i++) {
+            sum += (double)x[i] * (double)x[i];
+        }
     }
     return (float)sqrt(sum);
 }

@@ -5,8 +5,10 @@
  */
 
 static void encode_row(enum wn_type type, const float *src, void *dst, int n) {
-    assert(type == WN_TYPE_F16);
-    (void)type;
+    if (wn_type_is_quantised(type)) {
+        wn_quant_encode(type, src, dst, n);
+        return;
+    }
     uint16_t *half = dst;
     int i = 0;
     for (; i + VL <= n; i += VL) {
@@ -18,8 +20,10 @@ static void encode_row(enum wn_type type, const float *src, void *dst, int n) {
 }
 
 static void decode_row(enum wn_type type, const void *src, float *dst, int n) {
-    assert(type == WN_TYPE_F16);
-    (void)type;
+    if (wn_type_is_quantised(type)) {
+        wn_quant_decode(type, src, dst, n);
+        return;
+    }
     const uint16_t *half = src;
     int i = 0;
     for (; i + VL <= n; i += VL) {
@@ -30,9 +34,23 @@ static void decode_row(enum wn_type type, const void *src, float *dst, int n) {
     }
 }
 
+/* The coordinates that fill the last block up are no part of the row. */
+static float quantised_row_norm(enum wn_type type, const uint8_t *row, int n) {
+    vf sum = vf_zero();
+    for (int i = 0; i < n; i += WN_BLOCK_LEN, row += wn_quant_block_bytes(type)) {
+        float x[WN_BLOCK_LEN] = {0};
+        wn_quant_decode(type, row, x, n - i < WN_BLOCK_LEN ? n - i : WN_BLOCK_LEN);
+        for (int j = 0; j < WN_BLOCK_LEN; j += VL) {
+            sum = vf_fma(vf_load(x + j), vf_load(x + j), sum);
+        }
+    }
+    return sqrtf(vf_sum(sum));
+}
+
 static float row_norm(enum wn_type type, const uint8_t *row, int n) {
-    assert(type == WN_TYPE_F16);
-    (void)type;
+    if (wn_type_is_quantised(type)) {
+        return quantised_row_norm(type, row, n);
+    }
     vf sum = vf_zero();
     int i = 0;
     for (; i + VL <= n; i += VL) {

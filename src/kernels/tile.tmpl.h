@@ -6,9 +6,14 @@
  * they stream by, each vector serving up to FEW_ROWS rows. With many rows the page is first packed
  * as float into panels PANEL columns wide, in the order the matrix product reads them:
  *
- *     q  [n_rows / TILE_ROWS][k_dim][TILE_ROWS]
- *     k  [WN_PAGE_LEN / PANEL][k_dim][PANEL]      columns are entries
- *     v  [v_dim / PANEL][WN_PAGE_LEN][PANEL]      columns are coordinates
+ *     q  [n_rows / TILE_ROWS][k_cols][TILE_ROWS]
+ *     k  [WN_PAGE_LEN / PANEL][k_cols][PANEL]      columns are entries
+ *     v  [v_pad / PANEL][WN_PAGE_LEN][PANEL]       columns are coordinates
+ *
+ * Of quantised rows it is the transform that is stored (quant.h): queries are transformed when they are
+ * packed, and accumulators when all pages are done, so that between the two both ways have to do with
+ * d n alone. Variants without products of integers (WN_HAS_I16) take the second way however few the
+ * rows are.
  */
 
 enum {
@@ -27,13 +32,17 @@ struct tile_range {
 
 struct work {
     int n_rows;                /* packed rows */
-    int k_pad, v_pad;          /* dimensions rounded up to vectors and to panels */
+    int k_cols;                /* numbers in a stored key: k_dim, quantised rounded up to blocks */
+    int k_pad, v_pad;          /* numbers in stored rows rounded up to vectors and to panels */
     float *bias;               /* [WN_PAGE_LEN] b, -inf for entries outside the call's range */
     float *q;                  /* packed as above, or [n_rows][k_pad] when streaming */
     float *s;                  /* [BLOCK_ROWS][WN_PAGE_LEN] */
     float *alpha;              /* [BLOCK_ROWS] rescaling of the rows' accumulators */
     float *acc;                /* [n_rows rounded up to tiles][v_pad] */
     float *k, *v;              /* packed page */
+    int16_t *q_i16;            /* [STREAM_ROWS][k_pad] transformed queries over q_step */
+    float *q_step;             /* [STREAM_ROWS] */
+    float *scale;              /* [blocks of a row][WN_PAGE_LEN] scales of a page's rows */
     float *lse, *weight;       /* [n_rows] of the packed rows */
     int64_t *begin, *end;      /* [n_rows] of the packed rows */
     struct tile_range *ranges; /* [number of tiles] */
@@ -56,10 +65,14 @@ static void *carve(uint8_t *base, size_t *used_bytes, size_t bytes) {
 static size_t work_init(struct work *w, const struct wn_page_layout *layout, int n_rows,
                         void *scratch) {
     const size_t n_pad = (size_t)round_up(n_rows, TILE_ROWS);
-    const size_t k_dim = (size_t)round_up(layout->k_dim, VL);
-    const size_t v_dim = (size_t)round_up(layout->v_dim, PANEL);
+    const int k_cols = wn_type_n_stored(layout->k_type, layout->k_dim);
+    const int v_cols = wn_type_n_stored(layout->v_type, layout->v_dim);
+    const size_t k_dim = (size_t)round_up(k_cols, VL);
+    const size_t v_dim = (size_t)round_up(v_cols, PANEL);
+    const size_t n_blocks = (size_t)wn_quant_n_blocks(k_cols > v_cols ? k_cols : v_cols);
     size_t used = 0;
     w->n_rows = 0;
+    w->k_cols = k_cols;
     w->k_pad = (int)k_dim;
     w->v_pad = (int)v_dim;
     w->bias = carve(scratch, &used, WN_PAGE_LEN * sizeof(float));
@@ -69,6 +82,9 @@ static size_t work_init(struct work *w, const struct wn_page_layout *layout, int
     w->acc = carve(scratch, &used, n_pad * v_dim * sizeof(float));
     w->k = carve(scratch, &used, WN_PAGE_LEN * k_dim * sizeof(float));
     w->v = carve(scratch, &used, WN_PAGE_LEN * v_dim * sizeof(float));
+    w->q_i16 = carve(scratch, &used, STREAM_ROWS * k_dim * sizeof(int16_t));
+    w->q_step = carve(scratch, &used, STREAM_ROWS * sizeof(float));
+    w->scale = carve(scratch, &used, n_blocks * WN_PAGE_LEN * sizeof(float));
     w->lse = carve(scratch, &used, n_pad * sizeof(float));
     w->weight = carve(scratch, &used, n_pad * sizeof(float));
     w->begin = carve(scratch, &used, n_pad * sizeof(int64_t));
@@ -258,12 +274,33 @@ WN_INLINE void stream_scores_rows(const struct page_span *span, const float *q, 
     }
 }
 
+#if defined(WN_HAS_I16)
+#include "kernels/quant.tmpl.h"
+#endif
+
+/* Whether rows of this layout are streamed when there are n of them. */
+static bool streams(const struct wn_page_layout *layout, int n_rows) {
+#if defined(WN_HAS_I16)
+    (void)layout;
+    return n_rows <= STREAM_ROWS;
+#else
+    return n_rows <= STREAM_ROWS && !wn_type_is_quantised(layout->k_type) &&
+           !wn_type_is_quantised(layout->v_type);
+#endif
+}
+
 /* Scores without b of all rows, to w->s[r][e]; entries outside [lo, hi) get a finite value. */
 static void stream_scores(const struct work *w, const struct page_span *span,
                           struct prefetch *prefetch) {
     if (span->lo > 0 || span->hi < WN_PAGE_LEN) {
         memset(w->s, 0, (size_t)w->n_rows * WN_PAGE_LEN * sizeof(float));
     }
+#if defined(WN_HAS_I16)
+    if (wn_type_is_quantised(span->layout->k_type)) {
+        stream_quantised_scores(w, span, prefetch);
+        return;
+    }
+#endif
     for (int r = 0; r < w->n_rows;) {
         const int n = few_rows(w->n_rows - r);
         const float *q = w->q + (size_t)r * w->k_pad;
@@ -295,6 +332,11 @@ static void pack_rows_stream(struct work *w, const struct wn_page_layout *layout
         for (int c = layout->k_dim; c < w->k_pad; c++) {
             q[c] = 0;
         }
+#if defined(WN_HAS_I16)
+        if (wn_type_is_quantised(layout->k_type)) {
+            quantise_query(w, r);
+        }
+#endif
         w->begin[r] = wn_row_begin(rows, r);
         w->end[r] = wn_row_end(rows, r);
     }
@@ -319,8 +361,17 @@ static void pack_row(struct work *w, const struct wn_page_layout *layout,
                      const struct wn_rows *rows, int r) {
     const int i = w->n_rows++;
     const float *src = rows->q + (size_t)r * layout->k_dim;
-    float *dst = w->q + (size_t)(i / TILE_ROWS) * TILE_ROWS * layout->k_dim + i % TILE_ROWS;
-    for (int c = 0; c < layout->k_dim; c++) {
+    if (wn_type_is_quantised(layout->k_type)) {
+        /* The packed page is not yet in use. */
+        memcpy(w->k, src, (size_t)layout->k_dim * sizeof *src);
+        for (int c = layout->k_dim; c < w->k_cols; c++) {
+            w->k[c] = 0;
+        }
+        wn_hadamard(w->k, w->k_cols / WN_BLOCK_LEN, 1.0f / WN_BLOCK_LEN);
+        src = w->k;
+    }
+    float *dst = w->q + (size_t)(i / TILE_ROWS) * TILE_ROWS * w->k_cols + i % TILE_ROWS;
+    for (int c = 0; c < w->k_cols; c++) {
         dst[c * TILE_ROWS] = src[c];
     }
     w->begin[i] = wn_row_begin(rows, r);
@@ -334,13 +385,13 @@ static void pack_row(struct work *w, const struct wn_page_layout *layout,
 }
 
 /* Fills the last tile with rows of zeros. */
-static void pack_finish(struct work *w, const struct wn_page_layout *layout) {
+static void pack_finish(struct work *w) {
     const int n_last = w->n_rows % TILE_ROWS;
     if (n_last == 0) {
         return;
     }
-    float *q = w->q + (size_t)(w->n_rows / TILE_ROWS) * TILE_ROWS * layout->k_dim;
-    for (int c = 0; c < layout->k_dim; c++) {
+    float *q = w->q + (size_t)(w->n_rows / TILE_ROWS) * TILE_ROWS * w->k_cols;
+    for (int c = 0; c < w->k_cols; c++) {
         for (int r = n_last; r < TILE_ROWS; r++) {
             q[c * TILE_ROWS + r] = 0;
         }
@@ -356,8 +407,27 @@ static bool tile_sees(const struct work *w, int i_tile, const struct page_span *
     return range->begin_min < span->first + span->hi && range->end_max > span->first + span->lo;
 }
 
+static void pack_quantised_k(const struct work *w, const struct page_span *span) {
+    const enum wn_type type = span->layout->k_type;
+    for (int e = 0; e < WN_PAGE_LEN; e++) {
+        const uint8_t *block = span_k(span, clamp_int(e, span->lo, span->hi - 1));
+        float *panel = w->k + (size_t)(e / PANEL) * w->k_cols * PANEL + e % PANEL;
+        for (int c = 0; c < w->k_cols; c += WN_BLOCK_LEN, block += wn_quant_block_bytes(type)) {
+            float y[WN_BLOCK_LEN];
+            wn_quant_unpack(type, block, y);
+            for (int i = 0; i < WN_BLOCK_LEN; i++) {
+                panel[(size_t)(c + i) * PANEL] = y[i];
+            }
+        }
+    }
+}
+
 /* Outside [lo, hi) the columns repeat an entry inside: finite, and masked later. */
 static void pack_k(const struct work *w, const struct page_span *span) {
+    if (wn_type_is_quantised(span->layout->k_type)) {
+        pack_quantised_k(w, span);
+        return;
+    }
     const int k_dim = span->layout->k_dim;
     for (int e = 0; e < WN_PAGE_LEN; e += 8) {
         float *panel = w->k + (size_t)(e / PANEL) * k_dim * PANEL + e % PANEL;
@@ -384,8 +454,27 @@ static void pack_k(const struct work *w, const struct page_span *span) {
     }
 }
 
+static void pack_quantised_v(const struct work *w, const struct page_span *span) {
+    const enum wn_type type = span->layout->v_type;
+    for (int e = span->lo; e < span->hi; e++) {
+        const uint8_t *block = span_v(span, e);
+        for (int c = 0; c < w->v_pad; c += WN_BLOCK_LEN, block += wn_quant_block_bytes(type)) {
+            float y[WN_BLOCK_LEN];
+            wn_quant_unpack(type, block, y);
+            for (int i = 0; i < WN_BLOCK_LEN; i += PANEL) {
+                float *dst = w->v + ((size_t)((c + i) / PANEL) * WN_PAGE_LEN + e) * PANEL;
+                memcpy(dst, y + i, PANEL * sizeof *y);
+            }
+        }
+    }
+}
+
 /* Rows outside [lo, hi) are not written, and not read by the product either. */
 static void pack_v(const struct work *w, const struct page_span *span) {
+    if (wn_type_is_quantised(span->layout->v_type)) {
+        pack_quantised_v(w, span);
+        return;
+    }
     const int v_dim = span->layout->v_dim;
     for (int e = span->lo; e < span->hi; e++) {
         const uint8_t *src = span_v(span, e);
@@ -427,11 +516,11 @@ WN_INLINE void tile_product(const float *a, const int row_stride, const int step
 }
 
 /* Scores without b of a tile's rows for the entries of one panel, to s[r * stride .. + PANEL). */
-WN_INLINE void tile_scores(const struct work *w, int k_dim, int i_tile, int i_panel, float *s,
+WN_INLINE void tile_scores(const struct work *w, int i_tile, int i_panel, float *s,
                            const int stride) {
     vf c[TILE_ROWS][2];
-    tile_product(w->q + (size_t)i_tile * TILE_ROWS * k_dim, 1, TILE_ROWS,
-                 w->k + (size_t)i_panel * k_dim * PANEL, k_dim, c);
+    tile_product(w->q + (size_t)i_tile * TILE_ROWS * w->k_cols, 1, TILE_ROWS,
+                 w->k + (size_t)i_panel * w->k_cols * PANEL, w->k_cols, c);
     WN_UNROLL
     for (int r = 0; r < TILE_ROWS; r++) {
         vf_store(s + r * stride, c[r][0]);

@@ -6,7 +6,7 @@
 #ifndef WN_KERNELS_VARIANTS_H
 #define WN_KERNELS_VARIANTS_H
 
-#include "kernels/kernels.h"
+#include "kernels/quant.h"
 
 /* The x86 variants need the compiler's target attributes and cpuid.h. */
 #if defined(__x86_64__) && defined(__GNUC__)
@@ -24,6 +24,7 @@
 #if WN_KERNELS_X86
 const struct wn_kernels *wn_kernels_avx2(void);
 const struct wn_kernels *wn_kernels_avx512(void);
+const struct wn_kernels *wn_kernels_avx512_vnni(void);
 #endif
 #if WN_KERNELS_NEON
 const struct wn_kernels *wn_kernels_neon(void);

@@ -95,4 +95,102 @@ WN_INLINE void vf_store_sum4(float *dst, const vf x[4]) {
     _mm_storeu_ps(dst, sum4_256(x[0], x[1], x[2], x[3]));
 }
 
+/* ---- integers ---- */
+
+/* 2 VL of 16 bits, or VL of 32. */
+typedef __m256i vi;
+
+WN_INLINE vi vi_zero(void) {
+    return _mm256_setzero_si256();
+}
+WN_INLINE vi vi_set1(int32_t x) {
+    return _mm256_set1_epi32(x);
+}
+WN_INLINE vi vi_load(const void *src) {
+    return _mm256_loadu_si256((const __m256i *)src);
+}
+WN_INLINE vi vi_add(vi a, vi b) {
+    return _mm256_add_epi32(a, b);
+}
+/* sum[i] + a[2 i] b[2 i] + a[2 i + 1] b[2 i + 1]: 16 bits times 16 bits, sums of 32. */
+WN_INLINE vi vi_dot(vi sum, vi a, vi b) {
+    return _mm256_add_epi32(sum, _mm256_madd_epi16(a, b));
+}
+WN_INLINE vf vi_to_vf(vi x) {
+    return _mm256_cvtepi32_ps(x);
+}
+/* To nearest, ties to even. */
+WN_INLINE vi vf_to_vi(vf x) {
+    return _mm256_cvtps_epi32(x);
+}
+/* Twice VL of 32 bits as 16, cut to their range. */
+WN_INLINE void vi_store_i16(int16_t *dst, vi a, vi b) {
+    const __m256i packed = _mm256_permute4x64_epi64(_mm256_packs_epi32(a, b), 0xd8);
+    _mm256_storeu_si256((__m256i *)dst, packed);
+}
+WN_INLINE int32_t vi_sum(vi x) {
+    return sum_epi32(_mm_add_epi32(_mm256_castsi256_si128(x), _mm256_extracti128_si256(x, 1)));
+}
+/* dst[i] = scale[i] times the sum of x[i], i < 4, added to dst[i] unless is_first. */
+WN_INLINE void vi_add_scaled_sums(float *dst, const float *scale, const vi x[4],
+                                  const bool is_first) {
+    add_scaled_sums_256(dst, scale, x[0], x[1], x[2], x[3], is_first);
+}
+/* The pair at src in all places. */
+WN_INLINE vi vi_set1_pair(const int16_t *src) {
+    return _mm256_set1_epi32(load_pair(src));
+}
+/* 32 int8, in order. */
+WN_INLINE void vi_load_i8(const void *src, vi x[2]) {
+    const __m128i *half = src;
+    x[0] = _mm256_cvtepi8_epi16(_mm_loadu_si128(half));
+    x[1] = _mm256_cvtepi8_epi16(_mm_loadu_si128(half + 1));
+}
+/* 32 numbers of 4 bits, 8 subtracted: the low halves of 16 bytes, then the high ones. */
+WN_INLINE void vi_load_i4(const void *src, vi x[2]) {
+    const __m256i bytes = _mm256_cvtepu8_epi16(_mm_loadu_si128((const __m128i *)src));
+    const __m256i offset = _mm256_set1_epi16(8);
+    x[0] = _mm256_sub_epi16(_mm256_and_si256(bytes, _mm256_set1_epi16(15)), offset);
+    x[1] = _mm256_sub_epi16(_mm256_srli_epi16(bytes, 4), offset);
+}
+/*
+ * Pairs (a_i, b_i) of half h of 32 int8 each, 128 added, so that no sign is to be extended. In each
+ * vector's lower half i counts from 8 h on, in its upper one from 16 + 8 h.
+ */
+WN_INLINE void vi_load_i8_pairs(const void *a, const void *b, const int h, vi x[2]) {
+    const __m256i offset = _mm256_set1_epi8(-128);
+    const __m256i zero = _mm256_setzero_si256();
+    const __m256i a_bytes = _mm256_xor_si256(vi_load(a), offset);
+    const __m256i b_bytes = _mm256_xor_si256(vi_load(b), offset);
+    const __m256i pairs =
+        h == 0 ? _mm256_unpacklo_epi8(a_bytes, b_bytes) : _mm256_unpackhi_epi8(a_bytes, b_bytes);
+    x[0] = _mm256_unpacklo_epi8(pairs, zero);
+    x[1] = _mm256_unpackhi_epi8(pairs, zero);
+}
+/* Sums over those pairs: 8 coordinates from 8 h on, and 8 from 16 + 8 h on. */
+WN_INLINE void vi_order_i8_pairs(vi x[2]) {
+    const vi a = x[0], b = x[1];
+    x[0] = _mm256_permute2x128_si256(a, b, 0x20);
+    x[1] = _mm256_permute2x128_si256(a, b, 0x31);
+}
+/* The same of numbers of 4 bits, 8 added as they are stored, in order: half 0 has the low ones of 16
+ * bytes, half 1 the high ones. */
+WN_INLINE void vi_load_i4_pairs(const void *a, const void *b, const int h, vi x[2]) {
+    const __m128i a_bytes = _mm_loadu_si128((const __m128i *)a);
+    const __m128i b_bytes = _mm_loadu_si128((const __m128i *)b);
+    const __m256i low = _mm256_cvtepu8_epi16(_mm_unpacklo_epi8(a_bytes, b_bytes));
+    const __m256i high = _mm256_cvtepu8_epi16(_mm_unpackhi_epi8(a_bytes, b_bytes));
+    x[0] = h == 0 ? _mm256_and_si256(low, _mm256_set1_epi16(15)) : _mm256_srli_epi16(low, 4);
+    x[1] = h == 0 ? _mm256_and_si256(high, _mm256_set1_epi16(15)) : _mm256_srli_epi16(high, 4);
+}
+/* The larger of `size`, not negative, and the size of x; NaN where x or size is. */
+WN_INLINE vf vf_max_size(vf size, vf x) {
+    const __m256i bits = _mm256_and_si256(_mm256_castps_si256(x), _mm256_set1_epi32(INT32_MAX));
+    return _mm256_castsi256_ps(_mm256_max_epi32(_mm256_castps_si256(size), bits));
+}
+/* The largest of vf_max_size's lanes. */
+WN_INLINE float vf_hmax_size(vf size) {
+    return max_size_256(size);
+}
+
 #endif

@@ -108,4 +108,98 @@ WN_INLINE void vf_store_sum4(float *dst, const vf x[4]) {
     _mm_storeu_ps(dst, sum4_256(vf_fold(x[0]), vf_fold(x[1]), vf_fold(x[2]), vf_fold(x[3])));
 }
 
+/* ---- integers, as in vec_avx2.h ---- */
+
+typedef __m512i vi;
+
+WN_INLINE vi vi_zero(void) {
+    return _mm512_setzero_si512();
+}
+WN_INLINE vi vi_set1(int32_t x) {
+    return _mm512_set1_epi32(x);
+}
+WN_INLINE vi vi_load(const void *src) {
+    return _mm512_loadu_si512(src);
+}
+WN_INLINE vi vi_add(vi a, vi b) {
+    return _mm512_add_epi32(a, b);
+}
+WN_INLINE vi vi_dot(vi sum, vi a, vi b) {
+#if defined(WN_AVX512_VNNI)
+    return _mm512_dpwssd_epi32(sum, a, b);
+#else
+    return _mm512_add_epi32(sum, _mm512_madd_epi16(a, b));
+#endif
+}
+WN_INLINE vf vi_to_vf(vi x) {
+    return _mm512_cvtepi32_ps(x);
+}
+WN_INLINE vi vf_to_vi(vf x) {
+    return _mm512_cvtps_epi32(x);
+}
+WN_INLINE void vi_store_i16(int16_t *dst, vi a, vi b) {
+    _mm256_storeu_si256((__m256i *)dst, _mm512_cvtsepi32_epi16(a));
+    _mm256_storeu_si256((__m256i *)(dst + VL), _mm512_cvtsepi32_epi16(b));
+}
+WN_INLINE __m256i vi_low(vi x) {
+    return _mm512_castsi512_si256(x);
+}
+WN_INLINE __m256i vi_high(vi x) {
+    return _mm512_extracti64x4_epi64(x, 1);
+}
+WN_INLINE __m256i vi_fold(vi x) {
+    return _mm256_add_epi32(vi_low(x), vi_high(x));
+}
+WN_INLINE int32_t vi_sum(vi x) {
+    const __m256i half = vi_fold(x);
+    return sum_epi32(
+        _mm_add_epi32(_mm256_castsi256_si128(half), _mm256_extracti128_si256(half, 1)));
+}
+WN_INLINE void vi_add_scaled_sums(float *dst, const float *scale, const vi x[4],
+                                  const bool is_first) {
+    add_scaled_sums_256(dst, scale, vi_fold(x[0]), vi_fold(x[1]), vi_fold(x[2]), vi_fold(x[3]),
+                        is_first);
+}
+WN_INLINE vi vi_set1_pair(const int16_t *src) {
+    return _mm512_set1_epi32(load_pair(src));
+}
+WN_INLINE void vi_load_i8(const void *src, vi x[1]) {
+    x[0] = _mm512_cvtepi8_epi16(_mm256_loadu_si256((const __m256i *)src));
+}
+WN_INLINE void vi_load_i4(const void *src, vi x[1]) {
+    const __m128i bytes = _mm_loadu_si128((const __m128i *)src);
+    const __m128i mask = _mm_set1_epi8(15);
+    const __m256i nibbles =
+        _mm256_set_m128i(_mm_and_si128(_mm_srli_epi16(bytes, 4), mask), _mm_and_si128(bytes, mask));
+    x[0] = _mm512_cvtepi8_epi16(_mm256_sub_epi8(nibbles, _mm256_set1_epi8(8)));
+}
+/* Bytes (a_i, b_i), in order. */
+WN_INLINE __m256i interleave_bytes(__m128i a, __m128i b) {
+    return _mm256_set_m128i(_mm_unpackhi_epi8(a, b), _mm_unpacklo_epi8(a, b));
+}
+WN_INLINE void vi_load_i8_pairs(const void *a, const void *b, const int h, vi x[1]) {
+    const __m256i bytes = interleave_bytes(_mm_loadu_si128((const __m128i *)a + h),
+                                           _mm_loadu_si128((const __m128i *)b + h));
+    x[0] = _mm512_add_epi16(_mm512_cvtepi8_epi16(bytes), _mm512_set1_epi16(128));
+}
+WN_INLINE void vi_load_i4_pairs(const void *a, const void *b, const int h, vi x[1]) {
+    const __m256i bytes =
+        interleave_bytes(_mm_loadu_si128((const __m128i *)a), _mm_loadu_si128((const __m128i *)b));
+    const __m256i half = h == 0 ? bytes : _mm256_srli_epi16(bytes, 4);
+    x[0] = _mm512_cvtepi8_epi16(_mm256_and_si256(half, _mm256_set1_epi8(15)));
+}
+/* They are in order. */
+WN_INLINE void vi_order_i8_pairs(vi x[1]) {
+    (void)x;
+}
+
+WN_INLINE vf vf_max_size(vf size, vf x) {
+    const __m512i bits = _mm512_and_si512(_mm512_castps_si512(x), _mm512_set1_epi32(INT32_MAX));
+    return _mm512_castsi512_ps(_mm512_max_epi32(_mm512_castps_si512(size), bits));
+}
+WN_INLINE float vf_hmax_size(vf size) {
+    return max_size_256(_mm256_castsi256_ps(
+        _mm256_max_epi32(_mm256_castps_si256(vf_low(size)), _mm256_castps_si256(vf_high(size)))));
+}
+
 #endif

@@ -9,6 +9,9 @@
 /* Eight halves as they are stored. */
 typedef __m128i half8;
 
+/* There are products of 16-bit integers (quant.tmpl.h). */
+#define WN_HAS_I16 1
+
 WN_INLINE half8 load_half8(const void *src) {
     return _mm_loadu_si128((const __m128i *)src);
 }
@@ -45,6 +48,45 @@ WN_INLINE float max_256(__m256 a) {
     __m128 x = _mm_max_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
     x = _mm_max_ps(x, _mm_movehl_ps(x, x));
     return _mm_cvtss_f32(_mm_max_ss(x, _mm_shuffle_ps(x, x, 1)));
+}
+
+WN_INLINE int32_t sum_epi32(__m128i x) {
+    x = _mm_add_epi32(x, _mm_unpackhi_epi64(x, x));
+    return _mm_cvtsi128_si32(_mm_add_epi32(x, _mm_shuffle_epi32(x, 1)));
+}
+
+/* The largest of numbers that are not negative or NaN, which counts as larger than all. */
+WN_INLINE float max_size_256(__m256 a) {
+    const __m256i bits = _mm256_castps_si256(a);
+    __m128i x = _mm_max_epi32(_mm256_castsi256_si128(bits), _mm256_extracti128_si256(bits, 1));
+    x = _mm_max_epi32(x, _mm_unpackhi_epi64(x, x));
+    x = _mm_max_epi32(x, _mm_shuffle_epi32(x, 1));
+    return _mm_cvtss_f32(_mm_castsi128_ps(x));
+}
+
+WN_INLINE __m256i add_halves_apart_epi32(__m256i a, __m256i b) {
+    return _mm256_add_epi32(_mm256_unpacklo_epi32(a, b), _mm256_unpackhi_epi32(a, b));
+}
+
+/* dst[0 .. 4) = scale[0 .. 4) (sum a, sum b, sum c, sum d), added to dst unless is_first. */
+WN_INLINE void add_scaled_sums_256(float *dst, const float *scale, __m256i a, __m256i b, __m256i c,
+                                   __m256i d, const bool is_first) {
+    const __m256i ab = add_halves_apart_epi32(a, b);
+    const __m256i cd = add_halves_apart_epi32(c, d);
+    const __m256i half =
+        _mm256_add_epi32(_mm256_unpacklo_epi64(ab, cd), _mm256_unpackhi_epi64(ab, cd));
+    const __m128i sum =
+        _mm_add_epi32(_mm256_castsi256_si128(half), _mm256_extracti128_si256(half, 1));
+    const __m128 x = _mm_cvtepi32_ps(sum);
+    const __m128 d4 = _mm_loadu_ps(scale);
+    _mm_storeu_ps(dst, is_first ? _mm_mul_ps(x, d4) : _mm_fmadd_ps(x, d4, _mm_loadu_ps(dst)));
+}
+
+/* Two numbers of 16 bits as one of 32. */
+WN_INLINE int32_t load_pair(const int16_t *src) {
+    int32_t pair;
+    memcpy(&pair, src, sizeof pair);
+    return pair;
 }
 
 /*

@@ -33,7 +33,9 @@ static struct wn_store *store_of(struct wn_pool *pool, int n_layers, int n_entri
     int32_t position[200];
     for (int layer = 0; layer < n_layers; layer++) {
         shapes[layer].n_kv_heads = 1 + layer % 2;
-        wn_page_layout_init(&shapes[layer].layout, WN_TYPE_F16, 1 + layer, WN_TYPE_F16, 1);
+        /* The seeds of several layers have one of each type. */
+        wn_page_layout_init(&shapes[layer].layout, (enum wn_type)layer, 1 + layer,
+                            (enum wn_type)(layer % 2), 1);
     }
     must(wn_store_create(pool, shapes, n_layers, &store) == WN_OK);
     must(wn_store_reserve(store, n_entries) == WN_OK);

@@ -178,9 +178,9 @@ static void bench_fill(struct bench *b) {
             for (int c = 0; c < b->layout.k_dim + b->layout.v_dim; c++) {
                 row[c] = uniform(&state);
             }
-            b->kernels->encode_row(WN_TYPE_F16, row, page + e * b->layout.k_row_bytes,
+            b->kernels->encode_row(b->layout.k_type, row, page + e * b->layout.k_row_bytes,
                                    b->layout.k_dim);
-            b->kernels->encode_row(WN_TYPE_F16, row + b->layout.k_dim,
+            b->kernels->encode_row(b->layout.v_type, row + b->layout.k_dim,
                                    page + b->layout.v_offset + e * b->layout.v_row_bytes,
                                    b->layout.v_dim);
         }
@@ -188,10 +188,10 @@ static void bench_fill(struct bench *b) {
     free(row);
 }
 
-static struct bench bench_create(const struct wn_kernels *kernels, int dim, int64_t n_entries,
-                                 int n_kv_heads, int n_rows, int n_group) {
+static struct bench bench_create(const struct wn_kernels *kernels, enum wn_type type, int dim,
+                                 int64_t n_entries, int n_kv_heads, int n_rows, int n_group) {
     struct bench b = {.kernels = kernels, .n_entries = n_entries, .n_kv_heads = n_kv_heads};
-    wn_page_layout_init(&b.layout, WN_TYPE_F16, dim, WN_TYPE_F16, dim);
+    wn_page_layout_init(&b.layout, type, dim, type, dim);
     bench_fill(&b);
     uint64_t state = 2;
     const size_t n = (size_t)n_rows;
@@ -248,30 +248,34 @@ static void run_observe(void *arg) {
     }
 }
 
-static void print_decode(const struct wn_kernels *kernels, int dim, int n_group) {
-    struct bench b = bench_create(kernels, dim, 32768, 8, n_group, n_group);
+/* Beside the speed, how it compares with that of halves: `f16_ms`, filled by these, is in and out. */
+static void print_decode(const struct wn_kernels *kernels, enum wn_type type, int dim, int n_group,
+                         double *f16_ms) {
+    struct bench b = bench_create(kernels, type, dim, 32768, 8, n_group, n_group);
     struct bytes bytes = {(const uint64_t *)b.data, bench_bytes(&b) / sizeof(uint64_t)};
-    const double gb = (double)bench_bytes(&b) * 1e-6;
-    const double read = gb / median_ms(sum_bytes, &bytes);
-    const double decode = gb / median_ms(run_attend, &b);
-    printf("decode   d=%-3d G=%d  8 x 32768 entries   %6.2f GB/s of %6.2f read   %3.0f %%\n", dim,
-           n_group, decode, read, 100 * decode / read);
+    const double mb = (double)bench_bytes(&b) * 1e-6;
+    const double read = mb / median_ms(sum_bytes, &bytes);
+    const double ms = median_ms(run_attend, &b);
+    *f16_ms = type == WN_TYPE_F16 ? ms : *f16_ms;
+    printf("decode   d=%-3d G=%d  %-4s 8 x 32768 entries   %6.2f GB/s of %6.2f read   %3.0f %%   "
+           "%.2f x f16\n",
+           dim, n_group, wn_type_name(type), mb / ms, read, 100 * mb / ms / read, *f16_ms / ms);
     bench_free(&b);
 }
 
-static void print_product(const struct wn_kernels *kernels, int dim, int n_tokens, int n_group,
-                          double peak) {
+static void print_product(const struct wn_kernels *kernels, enum wn_type type, int dim,
+                          int n_tokens, int n_group, double peak) {
     const int64_t n_entries = 4096;
-    struct bench b = bench_create(kernels, dim, n_entries, 1, n_tokens * n_group, n_group);
+    struct bench b = bench_create(kernels, type, dim, n_entries, 1, n_tokens * n_group, n_group);
     const double gflop = 2e-9 * n_tokens * n_group * (double)n_entries * dim;
     const double prefill = 2 * gflop / (median_ms(run_attend, &b) * 1e-3);
     const double observe = gflop / (median_ms(run_observe, &b) * 1e-3);
-    printf(
-        "prefill  d=%-3d G=%d  %3d tokens, 4096 entries   %6.1f GFLOP/s of %5.1f peak   %3.0f %%\n",
-        dim, n_group, n_tokens, prefill, peak, 100 * prefill / peak);
-    printf(
-        "observe  d=%-3d G=%d  %3d tokens, 4096 entries   %6.1f GFLOP/s of %5.1f peak   %3.0f %%\n",
-        dim, n_group, n_tokens, observe, peak, 100 * observe / peak);
+    printf("prefill  d=%-3d G=%d  %-4s %3d tokens, 4096 entries   %6.1f GFLOP/s of %5.1f peak   "
+           "%3.0f %%\n",
+           dim, n_group, wn_type_name(type), n_tokens, prefill, peak, 100 * prefill / peak);
+    printf("observe  d=%-3d G=%d  %-4s %3d tokens, 4096 entries   %6.1f GFLOP/s of %5.1f peak   "
+           "%3.0f %%\n",
+           dim, n_group, wn_type_name(type), n_tokens, observe, peak, 100 * observe / peak);
     bench_free(&b);
 }
 
@@ -314,14 +318,19 @@ int main(int argc, char **argv) {
         return 1;
     }
     printf("variant %s\n", kernels->name);
-    print_decode(kernels, 64, 1);
-    print_decode(kernels, 64, 3);
-    print_decode(kernels, 64, 8);
-    print_decode(kernels, 128, 4);
+    static const struct { int dim, n_group; } shapes[] = {{64, 1}, {64, 3}, {64, 8}, {128, 4}};
+    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
+        double f16_ms = NAN;
+        for (int type = 0; type < WN_TYPE_COUNT; type++) {
+            print_decode(kernels, (enum wn_type)type, shapes[i].dim, shapes[i].n_group, &f16_ms);
+        }
+    }
     const double peak = peak_gflops(kernels);
-    print_product(kernels, 64, 512, 3, peak);
-    print_product(kernels, 64, 32, 3, peak);
-    print_product(kernels, 128, 128, 4, peak);
+    for (int type = 0; type < WN_TYPE_COUNT; type++) {
+        print_product(kernels, (enum wn_type)type, 64, 512, 3, peak);
+        print_product(kernels, (enum wn_type)type, 64, 32, 3, peak);
+        print_product(kernels, (enum wn_type)type, 128, 128, 4, peak);
+    }
     print_dots(kernels, 64, peak);
     print_dots(kernels, 128, peak);
     return 0;

@@ -97,6 +97,7 @@ enum weights { WEIGHTS_ZERO, WEIGHTS_SOME, WEIGHTS_SOME_OUT, WEIGHTS_ALL_OUT, WE
 enum keys { KEYS_RANDOM, KEYS_ONE_HOT, KEYS_SPREAD, KEYS_COUNT };
 
 struct kernel_case {
+    enum wn_type k_type, v_type;
     int k_dim, v_dim, n_rows, n_group;
     int64_t n_entries, first, last;
     float softcap;
@@ -113,6 +114,10 @@ struct kernel_data {
     struct guarded *page;
     const uint8_t **pages;
     float *k, *v, *b; /* [n_entries][dim] as decoded, [n_entries] */
+    /* Of quantised rows: sum of |d n| of a key, and for each block of a value |d| and sum |n|. */
+    double *k_size;          /* [n_entries] */
+    double *v_scale, *v_sum; /* [n_entries][quantised_blocks(v_dim)] */
+    double *q_size;          /* [n_rows] largest coordinate of a transformed query, over 32 */
     struct guarded q;
     int64_t *begin, *end; /* [n_rows] */
     struct wn_kv kv;
@@ -123,6 +128,43 @@ static inline void *test_alloc(size_t bytes) {
     void *p = calloc(1, bytes ? bytes : 1);
     assert_non_null(p);
     return p;
+}
+
+/* ---- quantised rows, from the format's definition ---- */
+
+static inline int quantised_blocks(int n) {
+    return (n + 31) / 32;
+}
+
+/* Scale and numbers of block b of a row. */
+static inline double quantised_block(enum wn_type type, const uint8_t *row, int b, int n[32]) {
+    const uint8_t *block = row + b * (type == WN_TYPE_Q8_0 ? 34 : 18);
+    for (int i = 0; i < 32; i++) {
+        n[i] = type == WN_TYPE_Q8_0 ? (int8_t)block[2 + i]
+                                    : (block[2 + i % 16] >> (i < 16 ? 0 : 4) & 15) - 8;
+    }
+    return (double)wn_f16_to_f32((uint16_t)(block[0] | block[1] << 8));
+}
+
+/* sum_j (-1)^popcount(i and j) x_j. */
+static inline double hadamard_row(const double x[32], int i) {
+    double sum = 0;
+    for (int j = 0; j < 32; j++) {
+        sum += __builtin_popcount((unsigned)(i & j)) % 2 ? -x[j] : x[j];
+    }
+    return sum;
+}
+
+static inline void quantised_decode(enum wn_type type, const uint8_t *row, float *out, int dim) {
+    for (int i = 0; i < dim; i++) {
+        int n[32];
+        double x[32];
+        const double d = quantised_block(type, row, i / 32, n);
+        for (int j = 0; j < 32; j++) {
+            x[j] = d * n[j];
+        }
+        out[i] = (float)(hadamard_row(x, i % 32) / 32);
+    }
 }
 
 static inline void fill_row(const struct kernel_case *c, uint64_t *state, bool is_key, float *row,
@@ -155,6 +197,39 @@ static inline float pick_weight(const struct kernel_case *c, uint64_t *state) {
     }
 }
 
+/* Encodes a row of one entry and reads it back. */
+static inline void put_row(enum wn_type type, float *row, uint8_t *dst, int dim) {
+    if (type == WN_TYPE_F16) {
+        for (int j = 0; j < dim; j++) {
+            const uint16_t half = wn_f32_to_f16(row[j]);
+            memcpy(dst + 2 * (size_t)j, &half, sizeof half);
+            row[j] = wn_f16_to_f32(half);
+        }
+        return;
+    }
+    wn_kernels_reference()->encode_row(type, row, dst, dim);
+    quantised_decode(type, dst, row, dim);
+}
+
+/* What bounds of errors need to know of a quantised entry. */
+static inline void measure_entry(struct kernel_data *d, int64_t i, const uint8_t *k,
+                                 const uint8_t *v) {
+    int n[32];
+    for (int b = 0; d->c.k_type != WN_TYPE_F16 && b < quantised_blocks(d->c.k_dim); b++) {
+        const double scale = quantised_block(d->c.k_type, k, b, n);
+        for (int j = 0; j < 32; j++) {
+            d->k_size[i] += fabs(scale * n[j]);
+        }
+    }
+    const int n_blocks = quantised_blocks(d->c.v_dim);
+    for (int b = 0; d->c.v_type != WN_TYPE_F16 && b < n_blocks; b++) {
+        d->v_scale[i * n_blocks + b] = fabs(quantised_block(d->c.v_type, v, b, n));
+        for (int j = 0; j < 32; j++) {
+            d->v_sum[i * n_blocks + b] += abs(n[j]);
+        }
+    }
+}
+
 static inline void fill_page(struct kernel_data *d, int i_page, uint64_t *state) {
     const struct wn_page_layout *layout = &d->layout;
     uint8_t *page = d->page[i_page].data;
@@ -165,20 +240,15 @@ static inline void fill_page(struct kernel_data *d, int i_page, uint64_t *state)
         if (i < d->c.first || i >= d->c.last) {
             continue;
         }
-        uint16_t *k = (uint16_t *)(page + (size_t)e * layout->k_row_bytes);
-        uint16_t *v = (uint16_t *)(page + layout->v_offset + (size_t)e * layout->v_row_bytes);
+        uint8_t *k = page + (size_t)e * layout->k_row_bytes;
+        uint8_t *v = page + layout->v_offset + (size_t)e * layout->v_row_bytes;
         float *k_row = d->k + i * layout->k_dim;
         float *v_row = d->v + i * layout->v_dim;
         fill_row(&d->c, state, true, k_row, layout->k_dim);
         fill_row(&d->c, state, false, v_row, layout->v_dim);
-        for (int j = 0; j < layout->k_dim; j++) {
-            k[j] = wn_f32_to_f16(k_row[j]);
-            k_row[j] = wn_f16_to_f32(k[j]);
-        }
-        for (int j = 0; j < layout->v_dim; j++) {
-            v[j] = wn_f32_to_f16(v_row[j]);
-            v_row[j] = wn_f16_to_f32(v[j]);
-        }
+        put_row(layout->k_type, k_row, k, layout->k_dim);
+        put_row(layout->v_type, v_row, v, layout->v_dim);
+        measure_entry(d, i, k, v);
         d->b[i] = pick_weight(&d->c, state);
         memcpy(page + layout->b_offset + (size_t)e * sizeof(float), &d->b[i], sizeof(float));
     }
@@ -202,17 +272,36 @@ static inline void fill_limits(struct kernel_data *d, uint64_t *state) {
     d->rows.row_end = c->limits == LIMITS_NONE ? NULL : d->end;
 }
 
+/* The largest coordinate of a transformed query, over 32. */
+static inline double transformed_size(const float *q, int dim) {
+    double largest = 0;
+    for (int b = 0; b < quantised_blocks(dim); b++) {
+        double x[32] = {0};
+        for (int i = 0; i < 32 && 32 * b + i < dim; i++) {
+            x[i] = (double)q[32 * b + i];
+        }
+        for (int i = 0; i < 32; i++) {
+            largest = fmax(largest, fabs(hadamard_row(x, i)) / 32);
+        }
+    }
+    return largest;
+}
+
 static inline struct kernel_data *kernel_data_create(const struct kernel_case *c) {
     struct kernel_data *d = test_alloc(sizeof *d);
     uint64_t state = c->seed;
     d->c = *c;
-    wn_page_layout_init(&d->layout, WN_TYPE_F16, c->k_dim, WN_TYPE_F16, c->v_dim);
+    wn_page_layout_init(&d->layout, c->k_type, c->k_dim, c->v_type, c->v_dim);
     d->n_pages = (int)((c->n_entries + WN_PAGE_LEN - 1) / WN_PAGE_LEN);
     d->page = test_alloc((size_t)d->n_pages * sizeof *d->page);
     d->pages = test_alloc((size_t)d->n_pages * sizeof *d->pages);
     d->k = test_alloc((size_t)c->n_entries * (size_t)c->k_dim * sizeof(float));
     d->v = test_alloc((size_t)c->n_entries * (size_t)c->v_dim * sizeof(float));
     d->b = test_alloc((size_t)c->n_entries * sizeof(float));
+    const size_t n_v_blocks = (size_t)c->n_entries * (size_t)quantised_blocks(c->v_dim);
+    d->k_size = test_alloc((size_t)c->n_entries * sizeof(double));
+    d->v_scale = test_alloc(n_v_blocks * sizeof(double));
+    d->v_sum = test_alloc(n_v_blocks * sizeof(double));
     for (int p = 0; p < d->n_pages; p++) {
         d->page[p] = guarded_alloc(d->layout.page_bytes, 64);
         d->pages[p] = d->page[p].data;
@@ -233,6 +322,10 @@ static inline struct kernel_data *kernel_data_create(const struct kernel_case *c
     d->rows =
         (struct wn_rows){.q = q, .n_rows = c->n_rows, .n_group = c->n_group, .softcap = c->softcap};
     fill_limits(d, &state);
+    d->q_size = test_alloc((size_t)c->n_rows * sizeof *d->q_size);
+    for (int r = 0; c->k_type != WN_TYPE_F16 && r < c->n_rows; r++) {
+        d->q_size[r] = transformed_size(q + (size_t)r * c->k_dim, c->k_dim);
+    }
     return d;
 }
 
@@ -246,6 +339,10 @@ static inline void kernel_data_free(struct kernel_data *d) {
     free(d->k);
     free(d->v);
     free(d->b);
+    free(d->k_size);
+    free(d->q_size);
+    free(d->v_scale);
+    free(d->v_sum);
     free(d->begin);
     free(d->end);
     free(d);
@@ -264,11 +361,13 @@ static inline const char *kernel_case_text(const struct wn_kernels *table,
                                            const struct kernel_case *c) {
     static char text[256];
     snprintf(text, sizeof text,
-             "%s: k %d v %d rows %d group %d entries %lld [%lld, %lld) cap %g limits %d weights %d "
+             "%s: k %s %d v %s %d rows %d group %d entries %lld [%lld, %lld) cap %g limits %d "
+             "weights %d "
              "keys %d seed %llu",
-             table->name, c->k_dim, c->v_dim, c->n_rows, c->n_group, (long long)c->n_entries,
-             (long long)c->first, (long long)c->last, (double)c->softcap, (int)c->limits,
-             (int)c->weights, (int)c->keys, (unsigned long long)c->seed);
+             table->name, wn_type_name(c->k_type), c->k_dim, wn_type_name(c->v_type), c->v_dim,
+             c->n_rows, c->n_group, (long long)c->n_entries, (long long)c->first,
+             (long long)c->last, (double)c->softcap, (int)c->limits, (int)c->weights, (int)c->keys,
+             (unsigned long long)c->seed);
     return text;
 }
 
@@ -281,7 +380,9 @@ static inline bool row_sees(const struct kernel_data *d, int r, int64_t i) {
 
 /*
  * Score of entry i for row r, -inf when not visible, and a bound of its error in float: k_dim
- * roundings of terms of total size sum |q k|, and a few of the results of the steps after.
+ * roundings of terms of total size sum |q k|, and a few of the results of the steps after. With
+ * quantised keys y = d n, coordinates of the transformed query are off by half a step of 16 bits at
+ * most, 2^-16 of the largest, before which floats round sums of 32 and after which those of k_dim.
  */
 static inline double oracle_score(const struct kernel_data *d, int r, int64_t i, double *error) {
     *error = 0;
@@ -301,6 +402,10 @@ static inline double oracle_score(const struct kernel_data *d, int r, int64_t i,
         s = (double)d->c.softcap * tanh(dot / (double)d->c.softcap);
     }
     *error = EPS * (d->c.k_dim * size + 8 * fabs(s) + fabs((double)d->b[i]) + 2);
+    if (d->c.k_type != WN_TYPE_F16) {
+        const double step = d->q_size[r] / 65534 + 2 * EPS * (32 + d->c.k_dim) * d->q_size[r];
+        *error += step * d->k_size[i];
+    }
     return s + (double)d->b[i];
 }
 

@@ -4,7 +4,10 @@
  * error of score i and n the entries seen, the normalised output may differ by
  *     2 sum_i p_i (d_i + sum_j p_j d_j) |v_i|   because of the scores,
  *     EPS (n + 32) sum_i p_i |v_i|              because of exponentials and sums.
- * Terms below exp(-87) may be dropped.
+ * Terms below exp(-87) may be dropped. With quantised values d n, d a scale of a block, sums are of the
+ * transformed coordinates, whose roundings add up over a block, and weights p d are rounded to 16 bits
+ * of the largest in a page: at most
+ *     sum_pages max_i p_i |d_i| / 65534 sum_i |n_i| / 32.
  */
 #include "kernel_case.h"
 
@@ -40,6 +43,25 @@ static struct result run_attend(const struct wn_kernels *table, const struct ker
     return out;
 }
 
+/* Adds what rounding to 16 bits and transforming may do to row r's values. */
+static void add_quantised_tolerance(const struct kernel_data *d, const struct oracle_row *row,
+                                    double rounding, double *tolerance) {
+    const int n_blocks = quantised_blocks(d->c.v_dim);
+    for (int64_t j = 0; j < d->n_pages * n_blocks; j++) {
+        const int64_t first = j / n_blocks * WN_PAGE_LEN, b = j % n_blocks;
+        double largest = 0, n = 0, size = 0;
+        for (int64_t i = first; i < first + WN_PAGE_LEN && i < d->c.n_entries; i++) {
+            const double weight = row->p[i] * d->v_scale[i * n_blocks + b];
+            largest = fmax(largest, weight);
+            n += row->p[i] > 0 ? d->v_sum[i * n_blocks + b] : 0;
+            size += weight * d->v_sum[i * n_blocks + b];
+        }
+        for (int c = (int)b * 32; c < d->c.v_dim && c < (int)b * 32 + 32; c++) {
+            tolerance[c] += (1.01 * largest * n / 65534 + (rounding + 64 * EPS) * size) / 32;
+        }
+    }
+}
+
 /* The oracle's result for one row: o [v_dim] and how far from it each value may be. */
 struct expected_row {
     double max, lse, lse_tolerance;
@@ -60,6 +82,9 @@ static struct expected_row expected_row(const struct kernel_data *d, int r) {
             e.o[c] += row.p[i] * v;
             e.tolerance[c] += weight * fabs(v) + 0x1p-120;
         }
+    }
+    if (d->c.v_type != WN_TYPE_F16) {
+        add_quantised_tolerance(d, &row, rounding, e.tolerance);
     }
     oracle_row_free(&row);
     return e;
@@ -111,7 +136,7 @@ static void check_row(const struct wn_kernels *table, const struct kernel_data *
     }
 }
 
-static void check_case(const struct kernel_case *c) {
+static void check_typed_case(const struct kernel_case *c) {
     const struct wn_kernels *tables[MAX_VARIANTS];
     const int n_tables = kernel_variants(tables);
     struct kernel_data *d = kernel_data_create(c);
@@ -126,6 +151,25 @@ static void check_case(const struct kernel_case *c) {
     }
     expected_free(e, d);
     kernel_data_free(d);
+}
+
+/* Of the pairs of types the case itself, each quantised type for both, and one of either. */
+static void check_case(const struct kernel_case *c) {
+    static const enum wn_type types[][2] = {{WN_TYPE_F16, WN_TYPE_F16},
+                                            {WN_TYPE_Q8_0, WN_TYPE_Q8_0},
+                                            {WN_TYPE_Q4_0, WN_TYPE_Q4_0},
+                                            {WN_TYPE_Q8_0, WN_TYPE_F16},
+                                            {WN_TYPE_F16, WN_TYPE_Q4_0}};
+    /* Mixed pairs take turns. */
+    const size_t n = 3 + c->seed % 2;
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
+        if (i < 3 || i == n) {
+            struct kernel_case typed = *c;
+            typed.k_type = types[i][0];
+            typed.v_type = types[i][1];
+            check_typed_case(&typed);
+        }
+    }
 }
 
 static const struct kernel_case plain = {

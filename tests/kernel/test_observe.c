@@ -59,7 +59,7 @@ static void check_narrow_sums(const struct wn_kernels *table, const struct kerne
     guarded_free(&sum);
 }
 
-static void check_case(const struct kernel_case *c) {
+static void check_typed_case(const struct kernel_case *c) {
     const struct wn_kernels *tables[MAX_VARIANTS];
     const int n_tables = kernel_variants(tables);
     struct kernel_data *d = kernel_data_create(c);
@@ -96,6 +96,14 @@ static void check_case(const struct kernel_case *c) {
     free(expected);
     free(tolerance);
     kernel_data_free(d);
+}
+
+static void check_case(const struct kernel_case *c) {
+    for (int type = 0; type < WN_TYPE_COUNT; type++) {
+        struct kernel_case typed = *c;
+        typed.k_type = (enum wn_type)type;
+        check_typed_case(&typed);
+    }
 }
 
 static void test_groups_and_row_counts(void **state) {

@@ -156,12 +156,13 @@ static void test_decode_every_half(void **state) {
     }
 }
 
-static void test_row_norms(void **state) {
-    (void)state;
+static void check_row_norms(enum wn_type k_type, enum wn_type v_type) {
     const struct wn_kernels *tables[MAX_VARIANTS];
     const int n_tables = kernel_variants(tables);
     for (int dim = 1; dim <= 67; dim++) {
-        const struct kernel_case c = {.k_dim = dim,
+        const struct kernel_case c = {.k_type = k_type,
+                                      .v_type = v_type,
+                                      .k_dim = dim,
                                       .v_dim = 68 - dim,
                                       .n_rows = 1,
                                       .n_group = 1,
@@ -190,6 +191,33 @@ static void test_row_norms(void **state) {
         }
         kernel_data_free(d);
     }
+}
+
+static void test_row_norms(void **state) {
+    (void)state;
+    for (int type = 0; type < WN_TYPE_COUNT; type++) {
+        check_row_norms((enum wn_type)type, (enum wn_type)((type + 1) % WN_TYPE_COUNT));
+    }
+}
+
+static void test_layout_of_quantised_rows(void **state) {
+    (void)state;
+    for (int k_dim = 1; k_dim < 100; k_dim++) {
+        struct wn_page_layout layout;
+        wn_page_layout_init(&layout, WN_TYPE_Q8_0, k_dim, WN_TYPE_Q4_0, 101 - k_dim);
+        assert_int_equal(layout.k_row_bytes, (k_dim + 31) / 32 * 34);
+        assert_int_equal(layout.v_row_bytes, (101 - k_dim + 31) / 32 * 18);
+        /* Parts follow each other without gaps. */
+        assert_int_equal(layout.v_offset, 64 * layout.k_row_bytes);
+        assert_int_equal(layout.b_offset, layout.v_offset + 64 * layout.v_row_bytes);
+        assert_true(layout.v_offset % 64 == 0 && layout.b_offset % 64 == 0);
+        assert_int_equal(layout.page_bytes, layout.b_offset + 512);
+    }
+    assert_string_equal(wn_type_name(WN_TYPE_F16), "f16");
+    assert_string_equal(wn_type_name(WN_TYPE_Q8_0), "q8_0");
+    assert_string_equal(wn_type_name(WN_TYPE_Q4_0), "q4_0");
+    assert_null(wn_type_name(WN_TYPE_COUNT));
+    assert_null(wn_type_name(-1));
 }
 
 static void test_layout(void **state) {
@@ -367,6 +395,7 @@ int main(void) {
         cmocka_unit_test(test_decode_every_half),
         cmocka_unit_test(test_row_norms),
         cmocka_unit_test(test_layout),
+        cmocka_unit_test(test_layout_of_quantised_rows),
         cmocka_unit_test(test_merge),
         cmocka_unit_test(test_merge_with_empty_parts),
         cmocka_unit_test(test_merge_strides),

@@ -130,6 +130,52 @@ static void contents_and_shapes_come_back(void **state) {
     wn_pool_free(pool);
 }
 
+/* A layer for each pair of types, with one head of a page and a half each. */
+static void quantised_rows_come_back(void **state) {
+    (void)state;
+    enum { N_PAIRS = WN_TYPE_COUNT * WN_TYPE_COUNT, N = WN_PAGE_LEN + 32 };
+    struct wn_layer_shape shapes[N_PAIRS];
+    int32_t position[N];
+    struct wn_pool *pool = pool_of(0);
+    struct wn_store *store = NULL;
+    for (int i = 0; i < N_PAIRS; i++) {
+        shapes[i].n_kv_heads = 1;
+        wn_page_layout_init(&shapes[i].layout, (enum wn_type)(i % WN_TYPE_COUNT), 40,
+                            (enum wn_type)(i / WN_TYPE_COUNT), 32);
+    }
+    assert_int_equal(wn_store_create(pool, shapes, N_PAIRS, &store), WN_OK);
+    assert_int_equal(wn_store_reserve(store, N), WN_OK);
+    for (int i = 0; i < N * N_PAIRS; i++) {
+        const struct wn_page_layout *layout = &shapes[i / N].layout;
+        position[i % N] = i % N;
+        memset(wn_store_row_k(store, i / N, 0, i % N), i % 251, layout->k_row_bytes);
+        memset(wn_store_row_v(store, i / N, 0, i % N), i % 241, layout->v_row_bytes);
+    }
+    wn_store_commit(store, N, position);
+    image_write_store(path, store, &(struct wn_cache_contents){.n_tokens = N});
+    wn_store_free(store);
+    struct image image = image_read(path);
+    assert_int_equal(image.bytes[8], 2); /* version */
+    image_free(&image);
+    store = image_open_and_load(path, pool);
+    for (int i = 0; i < N * N_PAIRS; i++) {
+        const struct wn_page_layout *layout = &wn_store_shape(store, i / N)->layout;
+        const struct wn_kv kv = wn_store_kv(store, i / N, 0);
+        const uint8_t *page = kv.pages[i % N / WN_PAGE_LEN];
+        const size_t row = (size_t)(i % N % WN_PAGE_LEN);
+        const uint8_t *k = page + row * layout->k_row_bytes;
+        const uint8_t *v = page + layout->v_offset + row * layout->v_row_bytes;
+        assert_int_equal(layout->k_type, i / N % WN_TYPE_COUNT);
+        assert_int_equal(layout->v_type, i / N / WN_TYPE_COUNT);
+        assert_int_equal(k[0], i % 251);
+        assert_int_equal(k[layout->k_row_bytes - 1], i % 251);
+        assert_int_equal(v[0], i % 241);
+        assert_int_equal(v[layout->v_row_bytes - 1], i % 241);
+    }
+    wn_store_free(store);
+    wn_pool_free(pool);
+}
+
 static void nothing_beside_the_entries_comes_back_as_nothing(void **state) {
     (void)state;
     struct wn_pool *pool = pool_of(0);
@@ -314,6 +360,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         IN_FOLDER(ragged_stores_come_back),
         IN_FOLDER(contents_and_shapes_come_back),
+        IN_FOLDER(quantised_rows_come_back),
         IN_FOLDER(nothing_beside_the_entries_comes_back_as_nothing),
         IN_FOLDER(appending_leaves_file_and_other_stores_alone),
         IN_FOLDER(a_page_of_the_file_is_copied_before_it_is_written),

@@ -122,13 +122,29 @@ static void other_files_are_told_apart(void **state) {
 
 static void versions_are_told_apart(void **state) {
     (void)state;
-    cache_put(image.bytes + 8, 2, 4);
+    assert_int_equal(cache_get(image.bytes + 8, 4), 1); /* halves need no newer one */
+    cache_put(image.bytes + 8, 3, 4);
     image_write(path, image.bytes, image.n);
-    assert_refused("was made by a newer winnow (its format has version 2, and version 1 is read)");
+    assert_refused("was made by a newer winnow (its format has version 3, and version 2 is read)");
     image_write(path, image.bytes, 12); /* whatever a newer header looks like */
     assert_refused("was made by a newer winnow");
     cache_put(image.bytes + 8, 0, 4);
     assert_repaired_refused("there is no version 0");
+}
+
+static void version_1_has_no_quantised_rows(void **state) {
+    (void)state;
+    uint8_t *shapes = image_section(&image, "SHAPES");
+    for (size_t at = 4; at <= 12; at += 8) {
+        cache_put(shapes + at, 1, 4);
+        assert_repaired_refused("layer 0 has a shape that no model has");
+        cache_put(image.bytes + 8, 2, 4);
+        assert_repaired_refused("it has fewer entries than its heads need");
+        cache_put(shapes + at, 3, 4); /* no type */
+        assert_repaired_refused("layer 0 has a shape that no model has");
+        cache_put(shapes + at, 0, 4);
+        cache_put(image.bytes + 8, 1, 4);
+    }
 }
 
 /* ---- damage ---- */
@@ -442,21 +458,14 @@ static void unknown_sections_are_skipped(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        WITH_FILE(what_is_no_file_is_refused),
-        WITH_FILE(other_files_are_told_apart),
-        WITH_FILE(versions_are_told_apart),
-        WITH_FILE(every_cut_is_refused),
-        WITH_FILE(every_changed_byte_is_refused),
-        WITH_FILE(longer_files_are_refused),
-        WITH_FILE(damage_is_named),
-        WITH_FILE(hostile_numbers_are_refused),
-        WITH_FILE(a_text_has_as_many_tokens_as_positions),
-        WITH_FILE(the_description_is_text),
-        WITH_FILE(entries_are_checked),
-        WITH_FILE(sections_do_not_overlap),
-        WITH_FILE(entries_are_as_many_as_heads_need),
-        WITH_FILE(sections_are_aligned),
-        WITH_FILE(padding_is_zero),
+        WITH_FILE(what_is_no_file_is_refused),   WITH_FILE(other_files_are_told_apart),
+        WITH_FILE(versions_are_told_apart),      WITH_FILE(version_1_has_no_quantised_rows),
+        WITH_FILE(every_cut_is_refused),         WITH_FILE(every_changed_byte_is_refused),
+        WITH_FILE(longer_files_are_refused),     WITH_FILE(damage_is_named),
+        WITH_FILE(hostile_numbers_are_refused),  WITH_FILE(a_text_has_as_many_tokens_as_positions),
+        WITH_FILE(the_description_is_text),      WITH_FILE(entries_are_checked),
+        WITH_FILE(sections_do_not_overlap),      WITH_FILE(entries_are_as_many_as_heads_need),
+        WITH_FILE(sections_are_aligned),         WITH_FILE(padding_is_zero),
         WITH_FILE(unknown_sections_are_skipped),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

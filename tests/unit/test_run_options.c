@@ -32,6 +32,8 @@ static void defaults(void **state) {
     assert_int_equal(options.reading.n_ctx, WN_N_CTX_AUTO);
     assert_int_equal(options.reading.n_batch, 512);
     assert_int_equal(options.reading.n_threads, 0);
+    assert_int_equal(options.reading.k_type, WN_TYPE_F16);
+    assert_int_equal(options.reading.v_type, WN_TYPE_F16);
     assert_true(options.answer.temperature == 0);
     assert_int_equal(options.reading.documents.n, 0);
     assert_string_equal(options.reading.kernels, "auto");
@@ -42,7 +44,8 @@ static void flags_reach_their_fields(void **state) {
     assert_int_equal(
         parse("-m x -f doc -f more -p a -p b --policy snapkv --keep 64MiB --pool max --seed "
               "4294967295 "
-              "-n -1 -c 0 -t 3 -ub 64 --temp 0.5 --top-k 0 --top-p 1 --min-p 0 --compare --json "
+              "-n -1 -c 0 -t 3 -ub 64 -ctk q8_0 --cache-type-v q4_0 --temp 0.5 --top-k 0 --top-p 1 "
+              "--min-p 0 --compare --json "
               "-q"),
         WN_OK);
     /* Rows of both parts of the policy's flags; the rest of them has a test of its own. */
@@ -58,6 +61,8 @@ static void flags_reach_their_fields(void **state) {
     assert_int_equal(options.reading.n_ctx, 0);
     assert_int_equal(options.reading.n_threads, 3);
     assert_int_equal(options.reading.n_batch, 64);
+    assert_int_equal(options.reading.k_type, WN_TYPE_Q8_0);
+    assert_int_equal(options.reading.v_type, WN_TYPE_Q4_0);
     assert_int_equal(options.questions.n, 2);
     assert_string_equal(options.questions.text[1], "b");
     assert_int_equal(options.reading.documents.n, 2);
@@ -73,6 +78,8 @@ static void expect_refusal(const char *line, const char *part) {
 static void refusals(void **state) {
     (void)state;
     expect_refusal("-m x", "there is no document and no question");
+    expect_refusal("-m x -p q -ctk f32",
+                   "unknown cache-type-k 'f32' (choose from f16, q8_0, q4_0)");
     expect_refusal("-p q", "neither -m nor WINNOW_MODEL names one; give a GGUF file with -m FILE");
     expect_refusal("-m x -f - -p -", "standard input is named 2 times");
     expect_refusal("-m x -p - -p - -p -", "standard input is named 3 times");
