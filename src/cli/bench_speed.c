@@ -92,12 +92,11 @@ static bool on_progress(void *user, int64_t n_done, int64_t n_total) {
 static void on_race(void *user, const struct wn_speed_race *race) {
     struct job *job = user;
     struct wn_text32 length;
-    int n_types;
     if (!job->options->reading.quiet) {
         wn_progress_end(&job->progress);
         fprintf(stderr, "winnow: %s tokens, %s, %d thread%s\n",
-                wn_format_count(race->length, &length), wn_speed_types(&n_types)[race->type].name,
-                race->threads, race->threads == 1 ? "" : "s");
+                wn_format_count(race->length, &length), wn_type_name(race->type), race->threads,
+                race->threads == 1 ? "" : "s");
     }
 }
 

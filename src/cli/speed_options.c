@@ -30,8 +30,8 @@ static const struct wn_flag task[] = {
      .section = WN_SECTION_TASK,
      .kind = WN_FLAG_TEXTS,
      FIELD(types),
-     .help = "How keys and values are stored (f16). May be given several times; without it all "
-             "types."},
+     .help = "How keys and values are stored: f16, q8_0 or q4_0. May be given several times; "
+             "without it all of them."},
     {.name = "threads",
      .short_name = "t",
      .value = "N",
@@ -191,16 +191,14 @@ static wn_status read_keeps(const struct wn_flag_texts *texts, struct wn_speed_p
 }
 
 static wn_status find_type(const char *text, int *out, struct wn_error *err) {
-    int n;
-    const struct wn_speed_type *types = wn_speed_types(&n);
     struct wn_suggest suggest;
     wn_suggest_begin(&suggest, text);
-    for (int i = 0; i < n; i++) {
-        if (strcmp(types[i].name, text) == 0) {
+    for (int i = 0; i < WN_TYPE_COUNT; i++) {
+        if (strcmp(wn_type_name(i), text) == 0) {
             *out = i;
             return WN_OK;
         }
-        wn_suggest_offer(&suggest, types[i].name);
+        wn_suggest_offer(&suggest, wn_type_name(i));
     }
     return wn_error_set(err, WN_E_ARG, "unknown type '%.80s' (%s%s%s)", text,
                         suggest.best != NULL ? "did you mean "
@@ -210,14 +208,12 @@ static wn_status find_type(const char *text, int *out, struct wn_error *err) {
 
 static wn_status read_types(const struct wn_flag_texts *texts, struct wn_speed_plan *plan,
                             struct wn_error *err) {
-    int n;
-    wn_speed_types(&n);
-    plan->n_types = texts->n > 0 ? texts->n : n;
-    for (int i = 0; i < n; i++) {
+    plan->n_types = texts->n > 0 ? texts->n : WN_TYPE_COUNT;
+    for (int i = 0; i < WN_TYPE_COUNT; i++) {
         plan->type[i] = i;
     }
-    if (texts->n > n) {
-        return too_many("type", texts->n, n, err);
+    if (texts->n > WN_TYPE_COUNT) {
+        return too_many("type", texts->n, WN_TYPE_COUNT, err);
     }
     wn_status status = WN_OK;
     for (int i = 0; status == WN_OK && i < texts->n; i++) {

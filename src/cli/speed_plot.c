@@ -86,13 +86,12 @@ static void put_point(struct lines *lines, int line, const struct wn_speed_row *
 /* What tells lines of several threads or types apart. */
 static void way_text(const struct wn_speed_plan *plan, const struct wn_speed_race *race, char *text,
                      size_t n_bytes) {
-    int n_types;
     char threads[24] = "", type[24] = "";
     if (plan->n_threads > 1) {
         snprintf(threads, sizeof threads, ", %d threads", race->threads);
     }
     if (plan->n_types > 1) {
-        snprintf(type, sizeof type, ", %.16s", wn_speed_types(&n_types)[race->type].name);
+        snprintf(type, sizeof type, ", %.16s", wn_type_name(race->type));
     }
     snprintf(text, n_bytes, "%s%s", type, threads);
 }

@@ -137,14 +137,13 @@ static void print_decoding(const struct wn_speed_row *rows, int n, bool markdown
 void wn_speed_report_print(const struct wn_speed_report *report, bool markdown, FILE *out) {
     for (int first = 0, last; first < report->n_rows; first = last) {
         const struct wn_speed_row *rows = &report->row[first];
-        int n_types;
         last = first;
         while (last < report->n_rows && same_table(&report->row[last], rows)) {
             last++;
         }
         fprintf(out, "%s%s%d thread%s, %s, read bandwidth %.1f GB/s\n\n", first > 0 ? "\n" : "",
                 markdown ? "### " : "", rows->race.threads, rows->race.threads == 1 ? "" : "s",
-                wn_speed_types(&n_types)[rows->race.type].name, rows->bandwidth * 1e-9);
+                wn_type_name(rows->race.type), rows->bandwidth * 1e-9);
         print_reading(rows, last - first, markdown, out);
         print_decoding(rows, last - first, markdown, out);
     }
@@ -163,9 +162,8 @@ static void put_peers(struct wn_json *json, json_t *object, const char *what, co
 
 static json_t *row_json(struct wn_json *json, const struct wn_speed_row *row) {
     json_t *object = json_object();
-    int n_types;
     wn_json_put_integer(json, object, "threads", row->race.threads);
-    wn_json_put_string(json, object, "type", wn_speed_types(&n_types)[row->race.type].name);
+    wn_json_put_string(json, object, "type", wn_type_name(row->race.type));
     wn_json_put_integer(json, object, "length", row->race.length);
     wn_json_put_number(json, object, "keep", row->keep);
     wn_json_put_number(json, object, "prefill_tokens_per_second", row->prefill);

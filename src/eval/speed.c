@@ -156,9 +156,8 @@ static json_t *numbers(struct wn_json *json, const double *values, int n) {
 }
 
 static void put_race(struct wn_json *json, json_t *values, const struct wn_speed_race *race) {
-    int n_types;
     wn_json_put_integer(json, values, "threads", race->threads);
-    wn_json_put_string(json, values, "type", wn_speed_types(&n_types)[race->type].name);
+    wn_json_put_string(json, values, "type", wn_type_name(race->type));
     wn_json_put_integer(json, values, "length", race->length);
 }
 
@@ -355,6 +354,7 @@ static wn_status make_engine(struct running *running, const struct wn_speed_race
     wn_engine_options_default(&options);
     options.n_threads = race->threads;
     options.n_batch = N_BATCH;
+    options.k_type = options.v_type = (enum wn_type)race->type;
     options.kernels = speed->kernels != NULL ? speed->kernels : options.kernels;
     for (int i = 0; i < speed->plan->n_lengths; i++) {
         const int64_t needed = speed->plan->length[i] + WN_SPEED_DECODE_TOKENS;

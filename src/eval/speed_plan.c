@@ -3,12 +3,6 @@
 
 #include <stdio.h>
 
-const struct wn_speed_type *wn_speed_types(int *n) {
-    static const struct wn_speed_type types[] = {{"f16"}};
-    *n = sizeof types / sizeof types[0];
-    return types;
-}
-
 int wn_speed_n_races(const struct wn_speed_plan *plan) {
     return plan->n_threads * plan->n_types * plan->n_lengths;
 }
@@ -24,8 +18,7 @@ struct wn_speed_race wn_speed_race_at(const struct wn_speed_plan *plan, int i) {
 
 const char *wn_speed_cell_name(const struct wn_speed_race *race, double keep,
                                struct wn_speed_cell *cell) {
-    int n_types;
-    const char *type = wn_speed_types(&n_types)[race->type].name;
+    const char *type = wn_type_name(race->type);
     const int n =
         snprintf(cell->name, sizeof cell->name, "%s threads=%d type=%s length=%lld",
                  keep > 0 ? "decode" : "prefill", race->threads, type, (long long)race->length);

@@ -9,25 +9,18 @@
 
 #include "eval/shard.h"
 #include "eval/timing.h"
+#include "winnow_core.h"
 
 enum { WN_SPEED_LENGTHS_MAX = 16, WN_SPEED_KEEPS_MAX = 16, WN_SPEED_THREADS_MAX = 16 };
-enum { WN_SPEED_TYPES_MAX = 8 };
 /* Limits of a length, tokens; and how many are decoded behind it in a round. */
 enum { WN_SPEED_LENGTH_MIN = 64, WN_SPEED_LENGTH_MAX = 1 << 20, WN_SPEED_DECODE_TOKENS = 16 };
-
-/* How keys and values are stored; one row for each that can be measured. */
-struct wn_speed_type {
-    const char *name;
-};
-/* The types in order, and their number, at most WN_SPEED_TYPES_MAX. */
-const struct wn_speed_type *wn_speed_types(int *n);
 
 struct wn_speed_plan {
     int64_t length[WN_SPEED_LENGTHS_MAX];
     int n_lengths;
     double keep[WN_SPEED_KEEPS_MAX]; /* shares in (0, 1] */
     int n_keeps;
-    int type[WN_SPEED_TYPES_MAX]; /* rows of wn_speed_types */
+    int type[WN_TYPE_COUNT]; /* enum wn_type of keys and values */
     int n_types;
     int threads[WN_SPEED_THREADS_MAX];
     int n_threads;

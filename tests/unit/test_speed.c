@@ -49,9 +49,8 @@ static void test_defaults(void **state) {
         assert_int_equal(plan->length[i], lengths[i]);
         assert_true(plan->keep[i] == keeps[i]);
     }
-    int n_types;
-    wn_speed_types(&n_types);
-    assert_int_equal(plan->n_types, n_types);
+    assert_int_equal(plan->n_types, WN_TYPE_COUNT);
+    assert_int_equal(plan->type[2], WN_TYPE_Q4_0);
     assert_int_equal(plan->n_threads, 1);
     assert_int_equal(plan->threads[0], 4);
     assert_int_equal(plan->n_rounds, 3);
