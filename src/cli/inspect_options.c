@@ -51,6 +51,7 @@ static const struct wn_flag_part parts[] = {
     WN_FLAG_PART(wn_reading_machine, struct wn_inspect_options, reading),
     WN_FLAG_PART(wn_reading_types, struct wn_inspect_options, reading),
     {output, sizeof output / sizeof output[0], 0},
+    WN_FLAG_PART(wn_reading_calibration, struct wn_inspect_options, reading),
     WN_FLAG_PART(wn_policy_fine, struct wn_inspect_options, policy_flags),
 };
 

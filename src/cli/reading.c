@@ -346,6 +346,7 @@ static bool on_step(void *user, int64_t n_done, int64_t n_total) {
 /* Static budgets need what a calibration measured: looked up, or measured now. */
 static wn_status calibrate(struct wn_reading *reading, struct wn_error *err) {
     const struct wn_calibrate_options options = {.on_progress = on_step, .user = reading};
+    const char *path = reading->options->calibration_path;
     struct wn_error note = {0};
     bool measured = false;
     wn_interrupt_catch();
@@ -353,9 +354,12 @@ static wn_status calibrate(struct wn_reading *reading, struct wn_error *err) {
                       wn_progress_style_of(stderr, reading->options->quiet), "calibrating", 0,
                       wn_clock());
     wn_status status =
-        wn_calibration_ensure(reading->engine, reading->model, reading->options->model_path, NULL,
+        wn_calibration_ensure(reading->engine, reading->model, reading->options->model_path, path,
                               &options, &measured, &note);
     wn_progress_end(&reading->progress);
+    if (status != WN_OK && path != NULL) {
+        return wn_error_set(err, status, "%s", note.message);
+    }
     if (status != WN_OK) {
         return wn_error_set(err, status, "cannot calibrate the model (%s)", note.message);
     }
@@ -399,6 +403,9 @@ wn_status wn_reading_make_engine(struct wn_reading *reading, int64_t n_ctx, stru
                        "note: nothing is compressed (every layer of the model attends to a "
                        "sliding window and holds no more than that)");
         return WN_OK;
+    }
+    if (reading->policy.budget != WN_BUDGET_STATIC && options->calibration_path != NULL) {
+        wn_reading_say(reading, "warning: --calibration is not used (it serves --budget static)");
     }
     return reading->policy.budget == WN_BUDGET_STATIC ? calibrate(reading, err) : WN_OK;
 }

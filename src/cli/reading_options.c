@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/reading_options.h"
 
+#include "cli/policy_flags.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -83,6 +85,18 @@ const struct wn_flag wn_reading_machine[WN_READING_N_MACHINE] = {
 const struct wn_flag wn_reading_types[WN_READING_N_TYPES] = {
     TYPE_FLAG("cache-type-k", "ctk", k_type, "keys"),
     TYPE_FLAG("cache-type-v", "ctv", v_type, "values"),
+};
+
+const struct wn_flag wn_reading_calibration[WN_READING_N_CALIBRATION] = {
+    {.name = "calibration",
+     .value = "FILE",
+     .section = WN_SECTION_COMPRESSION,
+     .kind = WN_FLAG_TEXT,
+     FIELD(calibration_path),
+     .once = true,
+     .help =
+         "What winnow calibrate -o stored, for --budget static. Without it the places are looked "
+         "at where it stores by itself."},
 };
 
 wn_status wn_reading_options_check_texts(const struct wn_reading_options *options,

@@ -13,19 +13,28 @@ struct wn_reading_options {
     struct wn_flag_texts documents; /* paths; "-": standard input */
     int64_t n_ctx; /* WN_N_CTX_AUTO: what is needed; 0: what the model was trained for */
     int64_t n_batch;
-    int64_t n_threads;  /* 0: all cores */
-    int k_type, v_type; /* enum wn_type */
+    int64_t n_threads;            /* 0: all cores */
+    int k_type, v_type;           /* enum wn_type */
+    const char *calibration_path; /* NULL: none was named */
     const char *kernels;
     bool quiet;
 };
 
 /* The parts of a subcommand's table, both for one struct wn_reading_options. The model's row is the
  * first of the source. */
-enum { WN_READING_N_SOURCE = 2, WN_READING_N_MACHINE = 4, WN_READING_N_TYPES = 2 };
+enum {
+    WN_READING_N_SOURCE = 2,
+    WN_READING_N_MACHINE = 4,
+    WN_READING_N_TYPES = 2,
+    WN_READING_N_CALIBRATION = 1
+};
 extern const struct wn_flag wn_reading_source[WN_READING_N_SOURCE];
 extern const struct wn_flag wn_reading_machine[WN_READING_N_MACHINE];
 /* Behind the machine's, where the cache is made here. */
 extern const struct wn_flag wn_reading_types[WN_READING_N_TYPES];
+
+/* In front of the fine policy flags, where a policy compresses. */
+extern const struct wn_flag wn_reading_calibration[WN_READING_N_CALIBRATION];
 
 /* The sections' headings, for rows that stand beside those. */
 #define WN_SECTION_TASK    "Task"

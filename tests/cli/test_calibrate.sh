@@ -66,4 +66,17 @@ run 0 "${measure[@]}" -f - --json -o "$work/other.json" <"$work/text"
 json "d['file'] == '$work/other.json' and d['texts'] == 1 and d['threads'] == 1"
 json 'd["seconds"] > 0 and len(d["layers"][0]["share"][0]) == len(d["keep"]) == 5'
 cmp -s "$stored" "$work/other.json" || fail "the same text gave another calibration"
+
+# One that was named is used, and must be usable.
+rm "$stored"
+ask=(run -m "$work/tiny.gguf" -t 1 -f "$work/text" -p "Who?" -n 1 --keep 30%)
+run 0 "${ask[@]}" --budget static --calibration "$work/other.json"
+says_not 'warning|note'
+[ ! -e "$stored" ] || fail "the model was calibrated again"
+refused 1 "cannot use the calibration $work/text \(line 1" \
+    "${ask[@]}" --budget static --calibration "$work/text"
+refused 1 'cannot use the calibration .*it was made for another model' \
+    "${ask[@]}" --budget static --calibration "$model.calibration.json"
+run 0 "${ask[@]}" --budget head --calibration "$work/other.json"
+says '^winnow: warning: --calibration is not used'
 finish
