@@ -11,10 +11,11 @@
 
 #include <cmocka.h>
 
+#include "core/metrics.h"
 #include "engine/engine.h"
 #include "fixture.h"
 
-enum { N = 300, N_NEXT = 12 };
+enum { N = 128, N_NEXT = 8, N_CTX = 256 };
 
 static struct wn_engine *engine_of(const struct fixture *fixture, enum wn_type k_type,
                                    enum wn_type v_type, int n_threads, int64_t n_ctx) {
@@ -31,43 +32,66 @@ static struct wn_engine *engine_of(const struct fixture *fixture, enum wn_type k
     return engine;
 }
 
-/* KL along N_NEXT tokens behind N from what the fixture's engine of halves makes of them. */
-static double loss_of(const struct fixture *fixture, enum wn_type k_type, enum wn_type v_type) {
-    struct wn_engine *engine = engine_of(fixture, k_type, v_type, 0, 1024);
-    struct wn_session *halves = fixture_session(fixture->engine, fixture, N, NULL);
+/* Logits after each of N_NEXT tokens behind N, float [N_NEXT][n_vocab]. */
+static float *logits_of(const struct fixture *fixture, enum wn_type k_type, enum wn_type v_type) {
+    const size_t n_vocab = (size_t)fixture->n_vocab;
+    struct wn_engine *engine = engine_of(fixture, k_type, v_type, 0, N_CTX);
     struct wn_session *session = fixture_session(engine, fixture, N, NULL);
-    const double kl = fixture_kl_along(fixture, halves, session, N, N_NEXT);
-    wn_session_free(halves);
+    float *logits = malloc(N_NEXT * n_vocab * sizeof *logits);
+    assert_non_null(logits);
+    for (size_t i = 0; i < N_NEXT; i++) {
+        fixture_feed(session, fixture->text.id + N + i, 1);
+        memcpy(logits + i * n_vocab, wn_session_logits(session), n_vocab * sizeof *logits);
+    }
     wn_session_free(session);
     wn_engine_free(engine);
-    return kl;
+    return logits;
 }
 
-/* Measured: 0.0013 nat with 8 bits, which is noise of the products of the weights, 0.02 with 4. */
+static double loss_of(const struct fixture *fixture, const float *halves, enum wn_type k_type,
+                      enum wn_type v_type) {
+    float *logits = logits_of(fixture, k_type, v_type);
+    double kl = 0.0;
+    for (int i = 0; i < N_NEXT; i++)
+        kl += wn_kl_divergence(halves + i * fixture->n_vocab, logits + i * fixture->n_vocab,
+                               fixture->n_vocab);
+    free(logits);
+    return kl / N_NEXT;
+}
+
+/* Measured: 0.004, 0.009 and 0.06 nat; two ways of computing the same differ by some 0.003. */
 static void fewer_bits_lose_more(void **state) {
     const struct fixture *fixture = *state;
-    const double q8 = loss_of(fixture, WN_TYPE_Q8_0, WN_TYPE_Q8_0);
-    const double mixed = loss_of(fixture, WN_TYPE_Q8_0, WN_TYPE_Q4_0);
-    const double q4 = loss_of(fixture, WN_TYPE_Q4_0, WN_TYPE_Q4_0);
+    float *halves = logits_of(fixture, WN_TYPE_F16, WN_TYPE_F16);
+    const double q8 = loss_of(fixture, halves, WN_TYPE_Q8_0, WN_TYPE_Q8_0);
+    const double mixed = loss_of(fixture, halves, WN_TYPE_Q8_0, WN_TYPE_Q4_0);
+    const double q4 = loss_of(fixture, halves, WN_TYPE_Q4_0, WN_TYPE_Q4_0);
+    free(halves);
     print_message("q8_0 %.5f, q8_0 and q4_0 %.5f, q4_0 %.5f nat\n", q8, mixed, q4);
-    assert_true(q8 > 0 && q8 < 0.004);
-    assert_true(mixed < 0.05 && q4 < 0.1);
+    assert_true(q8 > 0 && q8 < 0.01);
+    assert_true(mixed < 0.05 && q4 < 0.12);
     assert_true(q8 < mixed && mixed < q4);
 }
 
-/* The bytes of blocks, of each of the model's heads of dimension 64. */
+static int64_t row_bytes_of(int type, int dim) {
+    static const int64_t block_bytes[] = {64, 34, 18};
+    return type == WN_TYPE_F16 ? 2 * dim : (dim + 31) / 32 * block_bytes[type];
+}
+
 static void bytes_are_those_of_the_types(void **state) {
     const struct fixture *fixture = *state;
-    static const int64_t row_bytes[WN_TYPE_COUNT] = {128, 68, 36};
     for (int k = 0; k < WN_TYPE_COUNT; k++) {
         const int v = (k + 1) % WN_TYPE_COUNT;
         struct wn_engine *engine = engine_of(fixture, (enum wn_type)k, (enum wn_type)v, 0, 128);
+        const struct wn_layer_geometry *geometry = &engine->geometry[0];
         struct wn_engine_info info;
         struct wn_session_usage usage;
         wn_engine_info(engine, &info);
         assert_int_equal(info.k_type, k);
         assert_int_equal(info.v_type, v);
-        assert_int_equal(info.token_bytes, info.n_kv_heads * (row_bytes[k] + row_bytes[v] + 2 * 4));
+        assert_int_equal(info.token_bytes,
+                         info.n_kv_heads * (row_bytes_of(k, geometry->k_dim) +
+                                            row_bytes_of(v, geometry->v_dim) + 2 * 4));
         struct wn_session *session = fixture_session(engine, fixture, 70, NULL);
         wn_session_usage(session, &usage);
         assert_int_equal(usage.kv_bytes, 70 * info.token_bytes);
@@ -110,7 +134,7 @@ static void files_remember_their_types(void **state) {
     const struct fixture *fixture = *state;
     char path[64];
     snprintf(path, sizeof path, "/tmp/winnow-stores-%ld.wkv", (long)getpid());
-    struct wn_engine *engine = engine_of(fixture, WN_TYPE_Q8_0, WN_TYPE_Q4_0, 0, 1024);
+    struct wn_engine *engine = engine_of(fixture, WN_TYPE_Q8_0, WN_TYPE_Q4_0, 0, N_CTX);
     struct wn_policy policy;
     struct wn_cache_info info = {0};
     struct wn_error err = {0};
@@ -123,7 +147,9 @@ static void files_remember_their_types(void **state) {
     assert_int_equal(wn_cache_info_read(path, &info, NULL), WN_OK);
     assert_int_equal(info.k_type, WN_TYPE_Q8_0);
     assert_int_equal(info.v_type, WN_TYPE_Q4_0);
-    assert_int_equal(info.entry_bytes[0], 68 + 36 + 8);
+    const struct wn_layer_geometry *geometry = &engine->geometry[0];
+    assert_int_equal(info.entry_bytes[0], row_bytes_of(WN_TYPE_Q8_0, geometry->k_dim) +
+                                              row_bytes_of(WN_TYPE_Q4_0, geometry->v_dim) + 8);
     wn_cache_info_free(&info);
     struct wn_session *copy = NULL, *fork = NULL;
     assert_int_equal(wn_session_load(fixture->engine, path, &copy, &err), WN_E_FORMAT);
@@ -132,8 +158,10 @@ static void files_remember_their_types(void **state) {
     assert_int_equal(wn_session_load(engine, path, &copy, NULL), WN_OK);
     assert_int_equal(wn_session_fork(copy, &fork, NULL), WN_OK);
     assert_true(fixture_kl_along(fixture, session, copy, N, N_NEXT) == 0);
-    fixture_feed(fork, fixture->text.id + N, N_NEXT);
-    assert_true(fixture_kl(fixture, copy, fork) == 0);
+    for (int i = 0; i < N_NEXT; i++)
+        fixture_feed(fork, fixture->text.id + N + i, 1);
+    assert_memory_equal(wn_session_logits(copy), wn_session_logits(fork),
+                        (size_t)fixture->n_vocab * sizeof(float));
     wn_session_free(session);
     wn_session_free(copy);
     wn_session_free(fork);
@@ -145,7 +173,7 @@ static void files_remember_their_types(void **state) {
  * by 8 bits as little is lost as by halves. */
 static void keys_are_turned_under_a_standing_budget(void **state) {
     const struct fixture *fixture = *state;
-    enum { N_CTX = 256, LENGTH = 400 };
+    enum { LENGTH = 400 };
     struct wn_session *session[2];
     struct wn_engine *engine[2];
     for (int i = 0; i < 2; i++) {
@@ -186,13 +214,14 @@ static void unknown_types_are_refused(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(fewer_bits_lose_more),
+    const struct CMUnitTest of_a_model[] = {cmocka_unit_test(fewer_bits_lose_more)};
+    const struct CMUnitTest of_mechanics[] = {
         cmocka_unit_test(bytes_are_those_of_the_types),
         cmocka_unit_test(rows_do_not_depend_on_threads),
         cmocka_unit_test(files_remember_their_types),
         cmocka_unit_test(keys_are_turned_under_a_standing_budget),
         cmocka_unit_test(unknown_types_are_refused),
     };
-    return cmocka_run_group_tests(tests, fixture_open, fixture_close);
+    const int n_failed = cmocka_run_group_tests(of_a_model, fixture_open, fixture_close);
+    return n_failed + cmocka_run_group_tests(of_mechanics, fixture_open_tiny, fixture_close);
 }

@@ -84,6 +84,8 @@ static void refusals(void **state) {
     refused("--load=", "the name to load is empty");
     refused("--load a -sys b", "--load and --system exclude each other");
     refused("--load a -f b", "--load and -f exclude each other");
+    refused("--load a --cache-type-k f16", "--load and --cache-type-k exclude each other");
+    refused("--load a -ctv q4_0", "--load and --cache-type-v exclude each other");
     refused("--load a --model=", "the model's name is empty");
     refused("-m x -sys a -sys b", "--system is given twice");
     refused("-m x --decode-budget 0", "--decode-budget is refused ('0' is too little");
