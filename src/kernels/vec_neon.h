@@ -141,4 +141,118 @@ WN_INLINE void store_transposed_half(const half8 row[8], float *dst, size_t stri
     }
 }
 
+/* ---- integers ---- */
+
+/* There are products of 16-bit integers (quant.tmpl.h). */
+#define WN_HAS_I16 1
+
+/* 2 VL of 16 bits, or VL of 32. */
+typedef int32x4_t vi;
+
+WN_INLINE vi vi_zero(void) {
+    return vdupq_n_s32(0);
+}
+WN_INLINE vi vi_set1(int32_t x) {
+    return vdupq_n_s32(x);
+}
+WN_INLINE vi vi_load(const void *src) {
+    return vreinterpretq_s32_u8(vld1q_u8(src));
+}
+WN_INLINE vi vi_add(vi a, vi b) {
+    return vaddq_s32(a, b);
+}
+/* sum[i] + a[2 i] b[2 i] + a[2 i + 1] b[2 i + 1]: 16 bits times 16 bits, sums of 32. */
+WN_INLINE vi vi_dot(vi sum, vi a, vi b) {
+    const int16x8_t x = vreinterpretq_s16_s32(a);
+    const int16x8_t y = vreinterpretq_s16_s32(b);
+    const int32x4_t low = vmull_s16(vget_low_s16(x), vget_low_s16(y));
+    return vaddq_s32(sum, vpaddq_s32(low, vmull_high_s16(x, y)));
+}
+WN_INLINE vf vi_to_vf(vi x) {
+    return vcvtq_f32_s32(x);
+}
+/* To nearest, ties to even. */
+WN_INLINE vi vf_to_vi(vf x) {
+    return vcvtnq_s32_f32(x);
+}
+/* VL of 32 bits as 16, cut to their range. */
+WN_INLINE void vi_store_i16(int16_t *dst, vi x) {
+    vst1_s16(dst, vqmovn_s32(x));
+}
+WN_INLINE int32_t vi_sum(vi x) {
+    return vaddvq_s32(x);
+}
+/* dst[i] += scale[i] times the sum of x[i], i < 4. */
+WN_INLINE void vi_add_scaled_sums(float *dst, const float *scale, const vi x[4]) {
+    const vi sum = vpaddq_s32(vpaddq_s32(x[0], x[1]), vpaddq_s32(x[2], x[3]));
+    vf_store(dst, vf_fma(vi_to_vf(sum), vf_load(scale), vf_load(dst)));
+}
+/* The pair at src in all places. */
+WN_INLINE vi vi_set1_pair(const int16_t *src) {
+    int32_t pair;
+    memcpy(&pair, src, sizeof pair);
+    return vi_set1(pair);
+}
+/* 16 bytes as 16 numbers of 16 bits, in order. */
+WN_INLINE void widen_u8(uint8x16_t bytes, vi x[2]) {
+    x[0] = vreinterpretq_s32_u16(vmovl_u8(vget_low_u8(bytes)));
+    x[1] = vreinterpretq_s32_u16(vmovl_high_u8(bytes));
+}
+WN_INLINE void widen_i8(int8x16_t bytes, vi x[2]) {
+    x[0] = vreinterpretq_s32_s16(vmovl_s8(vget_low_s8(bytes)));
+    x[1] = vreinterpretq_s32_s16(vmovl_high_s8(bytes));
+}
+WN_INLINE uint8x16_t low_nibbles(uint8x16_t bytes) {
+    return vandq_u8(bytes, vdupq_n_u8(15));
+}
+/* 32 int8, in order. */
+WN_INLINE void vi_load_i8(const void *src, vi x[4]) {
+    const int8_t *half = src;
+    widen_i8(vld1q_s8(half), x);
+    widen_i8(vld1q_s8(half + 16), x + 2);
+}
+/* 32 numbers of 4 bits, 8 subtracted: the low halves of 16 bytes, then the high ones. */
+WN_INLINE void vi_load_i4(const void *src, vi x[4]) {
+    const uint8x16_t bytes = vld1q_u8(src);
+    const int8x16_t offset = vdupq_n_s8(8);
+    widen_i8(vsubq_s8(vreinterpretq_s8_u8(low_nibbles(bytes)), offset), x);
+    widen_i8(vsubq_s8(vreinterpretq_s8_u8(vshrq_n_u8(bytes, 4)), offset), x + 2);
+}
+/* Pairs (a_i, b_i) of 32 int8 each, 128 added, so that no sign is to be extended; in order. */
+WN_INLINE void vi_load_i8_pairs(const void *a, const void *b, vi x[8]) {
+    const uint8x16_t offset = vdupq_n_u8(128);
+    WN_UNROLL
+    for (int i = 0; i < 2; i++) {
+        const uint8x16_t a_bytes = veorq_u8(vld1q_u8((const uint8_t *)a + 16 * i), offset);
+        const uint8x16_t b_bytes = veorq_u8(vld1q_u8((const uint8_t *)b + 16 * i), offset);
+        widen_u8(vzip1q_u8(a_bytes, b_bytes), x + 4 * i);
+        widen_u8(vzip2q_u8(a_bytes, b_bytes), x + 4 * i + 2);
+    }
+}
+/* The same of numbers of 4 bits, 8 added as they are stored. */
+WN_INLINE void vi_load_i4_pairs(const void *a, const void *b, vi x[8]) {
+    const uint8x16_t a_bytes = vld1q_u8(a);
+    const uint8x16_t b_bytes = vld1q_u8(b);
+    const uint8x16_t low = vzip1q_u8(a_bytes, b_bytes);
+    const uint8x16_t high = vzip2q_u8(a_bytes, b_bytes);
+    widen_u8(low_nibbles(low), x);
+    widen_u8(low_nibbles(high), x + 2);
+    widen_u8(vshrq_n_u8(low, 4), x + 4);
+    widen_u8(vshrq_n_u8(high, 4), x + 6);
+}
+/* What vi_load_i8_pairs loads is in order. */
+WN_INLINE void vi_i8_pairs_in_order(vi x[8]) {
+    (void)x;
+}
+
+/* The larger of `size`, not negative, and the size of x; NaN where x or size is. */
+WN_INLINE vf vf_max_size(vf size, vf x) {
+    const int32x4_t bits = vreinterpretq_s32_f32(vabsq_f32(x));
+    return vreinterpretq_f32_s32(vmaxq_s32(vreinterpretq_s32_f32(size), bits));
+}
+/* The largest of vf_max_size's lanes. */
+WN_INLINE float vf_hmax_size(vf size) {
+    return vf_hmax(size);
+}
+
 #endif
