@@ -337,6 +337,8 @@ struct wn_compress_report {
     int64_t n_window;                  /* entries of layers with a sliding window: as they are */
     int64_t n_protected;               /* per head, largest */
     int64_t before_bytes, after_bytes; /* of all entries, those of windows included */
+    int64_t n_whole,
+        whole_bytes;    /* n_before and before_bytes if nothing had been dropped earlier */
     int64_t n_fallback; /* heads scored uniformly because scores had no finite positive total */
     int64_t n_capped;   /* heads where 1e12 draws were not enough */
     int64_t n_merged;   /* evicted entries that were merged into kept ones */
@@ -402,11 +404,12 @@ struct wn_standing_report {
 void wn_session_standing_report(const struct wn_session *session, struct wn_standing_report *out);
 
 /*
- * Re-bases at once, so that the text ends at about half of n_ctx and leaves room for more: the
- * positions of all entries move down, as under a budget. Where a head has more entries than that, a
- * standing budget compresses the session first. Not to be undone. WN_E_MODEL when the model's keys cannot be turned;
- * WN_E_CONTEXT, and nothing is moved, when the text does not reach beyond half of n_ctx or a head has too
- * many entries; WN_E_MEMORY may leave some heads done, after which the session is of no use.
+ * Re-bases at once, so that the text ends at about half of n_ctx and leaves room for more: the positions
+ * of all entries move down, as under a budget. Where heads have more entries than that, a standing
+ * budget compresses the session first, and those heads to half of n_ctx. Not to be undone. WN_E_MODEL
+ * when the model's keys cannot be turned; WN_E_CONTEXT, and nothing is changed, when the text does not
+ * reach beyond half of n_ctx or a head has too many entries; WN_E_MEMORY may leave some heads done,
+ * after which the session is of no use.
  */
 wn_status wn_session_rebase(struct wn_session *session, struct wn_error *err);
 
@@ -558,12 +561,14 @@ struct wn_cache_info {
     char *meta; /* JSON; "" when there is none */
     int64_t file_bytes;
     int64_t n_entries;           /* over all layers and KV heads */
-    enum wn_type k_type, v_type; /* of the first layer; files with others in the next are refused */
+    enum wn_type k_type, v_type; /* of the first layer; only files whose layers are alike load */
     int n_layers;
     int *n_kv_heads;      /* [n_layers] */
     int64_t **n_kept;     /* [n_layers] -> [n_kv_heads] entries of each head */
     int64_t *entry_bytes; /* [n_layers] of one entry of one of its heads */
 };
+/* Whether a file begins as caches do; false for one that cannot be read. */
+bool wn_cache_is_one(const char *path);
 /* Reads it, with no model at hand. WN_E_IO, WN_E_FORMAT, WN_E_MEMORY as wn_session_load. */
 wn_status wn_cache_info_read(const char *path, struct wn_cache_info *out, struct wn_error *err);
 void wn_cache_info_free(struct wn_cache_info *info);

@@ -11,11 +11,10 @@
 
 /* Positions are re-based of a text longer than the context that it was read in. */
 static void print_rebased(const struct wn_ask *ask, FILE *out) {
-    const int64_t n_text = wn_cache_meta_n_tokens(ask->cache.meta);
-    struct wn_text32 all, positions;
+    const int64_t n_text = wn_cache_n_text(&ask->cache.info, ask->cache.meta);
+    struct wn_text32 positions;
     if (n_text > ask->cache.info.n_tokens) {
-        fprintf(out, "text       %s tokens, re-based to %s positions\n",
-                wn_format_count(n_text, &all),
+        fprintf(out, "positions  re-based to %s\n",
                 wn_format_count(ask->cache.info.n_tokens, &positions));
     }
 }
@@ -23,12 +22,13 @@ static void print_rebased(const struct wn_ask *ask, FILE *out) {
 static void print_loaded(const struct wn_ask *ask, FILE *out) {
     struct wn_cache_summary sum;
     struct wn_text32 mean, count, bytes;
-    wn_cache_summarize(&ask->cache.info, &sum);
+    const int64_t n_text = wn_cache_n_text(&ask->cache.info, ask->cache.meta);
+    wn_cache_summarize(&ask->cache.info, n_text, &sum);
     fprintf(out,
             "loaded     %s entries per head of %s tokens in %.1f ms: %.1f %%, KV cache %s; %s\n",
             wn_format_count((int64_t)llround(sum.mean_kept), &mean),
-            wn_format_count(ask->cache.info.n_tokens, &count), 1e3 * ask->cache.load_seconds,
-            100 * sum.kept_share, wn_format_bytes(sum.kv_bytes, &bytes), ask->options->cache_path);
+            wn_format_count(n_text, &count), 1e3 * ask->cache.load_seconds, 100 * sum.kept_share,
+            wn_format_bytes(sum.kv_bytes, &bytes), ask->options->cache_path);
 }
 
 void wn_ask_print_report(const struct wn_ask *ask, FILE *out) {
@@ -72,10 +72,12 @@ static json_t *settings_json(struct wn_json *json, const struct wn_ask *ask) {
 static json_t *cache_json(struct wn_json *json, const struct wn_ask *ask) {
     struct wn_cache_summary sum;
     json_t *object = json_object();
-    wn_cache_summarize(&ask->cache.info, &sum);
+    const int64_t n_text = wn_cache_n_text(&ask->cache.info, ask->cache.meta);
+    wn_cache_summarize(&ask->cache.info, n_text, &sum);
     wn_json_put_string(json, object, "path", ask->options->cache_path);
     wn_json_put_integer(json, object, "bytes", ask->cache.info.file_bytes);
-    wn_json_put_integer(json, object, "document_tokens", ask->cache.info.n_tokens);
+    wn_json_put_integer(json, object, "document_tokens", n_text);
+    wn_json_put_integer(json, object, "positions", ask->cache.info.n_tokens);
     wn_json_put_integer(json, object, "entries_before", sum.n_before);
     wn_json_put_integer(json, object, "entries_after", sum.n_entries);
     wn_json_put_number(json, object, "kept_share", sum.kept_share);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Questions that are typed, or come line by line. */
 #include "cli/ask.h"
+#include "cli/cache_meta.h"
 #include "cli/cache_summary.h"
 #include "cli/commands.h"
 #include "cli/format.h"
@@ -85,12 +86,12 @@ wn_status wn_ask_answer_typed(struct wn_ask *ask, struct wn_error *err) {
     struct wn_text32 mean, count;
     struct wn_cache_summary sum;
     struct wn_line_input input;
-    wn_cache_summarize(&ask->cache.info, &sum);
+    const int64_t n_text = wn_cache_n_text(&ask->cache.info, ask->cache.meta);
+    wn_cache_summarize(&ask->cache.info, n_text, &sum);
     wn_line_input_begin(&input);
     wn_reading_say(&ask->reading, "loaded %s entries per head of %s tokens in %.1f ms",
                    wn_format_count((int64_t)llround(sum.mean_kept), &mean),
-                   wn_format_count(ask->cache.info.n_tokens, &count),
-                   1e3 * ask->cache.load_seconds);
+                   wn_format_count(n_text, &count), 1e3 * ask->cache.load_seconds);
     wn_status status = answer_lines(ask, &input, err);
     /* Who types has seen what was refused; a script must be told. */
     ask->n_refused = input.is_terminal ? 0 : ask->n_refused;

@@ -87,9 +87,9 @@ const char *wn_cache_meta_text(const json_t *meta, const char *object, const cha
     return text != NULL && wn_cache_meta_is_plain(text) ? text : NULL;
 }
 
-int64_t wn_cache_meta_n_tokens(const json_t *meta) {
+int64_t wn_cache_n_text(const struct wn_cache_info *info, const json_t *meta) {
     const json_int_t n = json_integer_value(json_object_get(meta, "document_tokens"));
-    return n > 0 ? (int64_t)n : 0;
+    return n > info->n_tokens && n <= INT32_MAX ? (int64_t)n : info->n_tokens;
 }
 
 /* ---- refusing a file ---- */

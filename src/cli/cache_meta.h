@@ -35,8 +35,9 @@ bool wn_cache_meta_is_plain(const char *text);
 /* A string member of an object member; NULL: there is none that is plain. */
 const char *wn_cache_meta_text(const json_t *meta, const char *object, const char *key);
 
-/* Tokens of the documents; 0: not told. More than the cache's where positions were re-based. */
-int64_t wn_cache_meta_n_tokens(const json_t *meta);
+/* Tokens of the text: those that the file says, or the documents' where they are more, because positions
+ * were re-based. */
+int64_t wn_cache_n_text(const struct wn_cache_info *info, const json_t *meta);
 
 /* Refuses a cache file that could not be read or loaded: `why` is the library's sentence, which
  * becomes "cannot use the cache PATH (it is ...; what to do)". Returns the status. */

@@ -15,11 +15,13 @@ struct wn_cache_summary {
     double mean_kept, kept_share; /* share: 1 where there is nothing */
     int64_t kv_bytes, kv_before_bytes;
 };
-void wn_cache_summarize_layer(const struct wn_cache_info *info, int layer,
+/* n_text: tokens of the text, which are more than the file's where positions were re-based. */
+void wn_cache_summarize_layer(const struct wn_cache_info *info, int64_t n_text, int layer,
                               struct wn_cache_summary *out);
-void wn_cache_summarize(const struct wn_cache_info *info, struct wn_cache_summary *out);
+void wn_cache_summarize(const struct wn_cache_info *info, int64_t n_text,
+                        struct wn_cache_summary *out);
 
 /* A line for each layer. */
-void wn_cache_print_layers(const struct wn_cache_info *info, FILE *out);
+void wn_cache_print_layers(const struct wn_cache_info *info, int64_t n_text, FILE *out);
 
 #endif

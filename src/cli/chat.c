@@ -73,11 +73,22 @@ static wn_status make_engine(struct wn_chat *chat, struct wn_error *err) {
     return status;
 }
 
+bool wn_chat_is_endless(const struct wn_chat *chat, int64_t tokens) {
+    return tokens > 0 && tokens < chat->n_ctx && chat->reading.engine_info.can_rebase;
+}
+
 static wn_status make_budget(struct wn_chat *chat, struct wn_error *err) {
     const struct wn_chat_options *options = chat->options;
     const int64_t tokens = wn_standing_tokens(options->standing.decode, chat->n_ctx);
     const wn_status status = wn_standing_check_context("decode-budget", tokens, chat->n_ctx, err);
-    chat->is_endless = tokens > 0 && tokens < chat->n_ctx;
+    chat->is_endless = wn_chat_is_endless(chat, tokens);
+    if (tokens > 0 && tokens < chat->n_ctx && !chat->is_endless) {
+        struct wn_text32 count;
+        wn_reading_say(&chat->reading,
+                       "note: the conversation ends with its context of %s tokens (the model's "
+                       "positions cannot be re-based in it)",
+                       wn_format_count(chat->n_ctx, &count));
+    }
     if (options->policy.score != WN_SCORE_FULL) {
         wn_standing_for_decode(&options->standing, &options->policy,
                                tokens > 0 ? tokens : chat->n_ctx, &chat->standing);

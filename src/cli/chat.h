@@ -42,7 +42,7 @@ struct wn_chat {
     /* Without a budget of the user's it is that of the whole context, for the sake of the last
      * queries, which then tell what /compress keeps. */
     struct wn_standing standing;
-    bool is_endless; /* the budget is smaller than the context */
+    bool is_endless; /* the budget carries it beyond the context */
 
     struct wn_chat_point now;
     struct wn_chat_point before; /* the last turn */
@@ -65,6 +65,9 @@ struct wn_chat {
 wn_status wn_chat_begin(struct wn_chat *chat, struct wn_error *err);
 
 /* ---- the conversation (chat_turn.c) ---- */
+
+/* Whether a budget of `tokens` carries the conversation beyond its context. */
+bool wn_chat_is_endless(const struct wn_chat *chat, int64_t tokens);
 
 /* For a budget whose policy the model does not suit; NULL: none. */
 const struct wn_policy *wn_chat_fallback(const struct wn_chat *chat);

@@ -158,7 +158,7 @@ static void take_transcript(struct wn_chat *chat, const json_t *conversation) {
 static void tell_loaded(const struct wn_chat *chat) {
     struct wn_text32 count;
     const int n_turns = chat->n_early_turns + chat->now.n_turns;
-    wn_format_count(chat->cache.info.n_tokens, &count);
+    wn_format_count(wn_cache_n_text(&chat->cache.info, chat->cache.meta), &count);
     if (chat->now.place == WN_CHAT_IN_TURN && n_turns == 0) {
         wn_reading_say(&chat->reading, "loaded a document of %s tokens in %.1f ms", count.text,
                        1e3 * chat->cache.load_seconds);

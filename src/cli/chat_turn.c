@@ -594,7 +594,7 @@ wn_status wn_chat_set_budget(struct wn_chat *chat, const char *budget, size_t n_
             return status;
         }
         chat->standing.budget = next.budget;
-        chat->is_endless = tokens > 0 && tokens < chat->n_ctx;
+        chat->is_endless = wn_chat_is_endless(chat, tokens);
     }
     tell_budget(chat);
     return WN_OK;

@@ -12,6 +12,7 @@
 #include "core/clock.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -91,9 +92,26 @@ static wn_status save(struct compress *compress, struct wn_error *err) {
     return status;
 }
 
+static double entries_per_head(const struct wn_session *session) {
+    struct wn_session_usage usage;
+    wn_session_usage(session, &usage);
+    return usage.n_heads > 0 ? (double)usage.n_entries / usage.n_heads : 0;
+}
+
 /* For questions: a text that went beyond the context may end where it does. */
-static wn_status leave_room(struct wn_session *session, struct wn_error *err) {
+static wn_status leave_room(const struct wn_reading *reading, struct wn_session *session,
+                            struct wn_error *err) {
+    const double before = entries_per_head(session);
     const wn_status status = wn_session_rebase(session, err);
+    const double after = entries_per_head(session);
+    if (status == WN_OK && after < 0.99 * before) {
+        struct wn_text32 n_before, n_after;
+        wn_reading_say(reading,
+                       "note: of %s entries per head %s are kept, so that half of the context is "
+                       "left for questions (lower --prefill-budget, or raise -c)",
+                       wn_format_count((int64_t)llround(before), &n_before),
+                       wn_format_count((int64_t)llround(after), &n_after));
+    }
     return status == WN_E_CONTEXT ? WN_OK : status;
 }
 
@@ -102,7 +120,7 @@ static wn_status work(struct compress *compress, struct wn_error *err) {
     wn_interrupt_catch();
     wn_status status = wn_reading_feed_document(reading, compress->session, err);
     if (status == WN_OK && wn_reading_is_beyond(reading)) {
-        status = leave_room(compress->session, err);
+        status = leave_room(reading, compress->session, err);
     }
     if (status == WN_OK) {
         compress->full_resident_bytes = wn_resident_bytes();

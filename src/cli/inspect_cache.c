@@ -93,22 +93,25 @@ static void print_text(const char *path, const struct wn_cache_info *info, const
                        FILE *out) {
     struct wn_cache_summary sum;
     struct wn_text32 a, b, c, d;
-    wn_cache_summarize(info, &sum);
+    const int64_t n_text = wn_cache_n_text(info, meta);
+    wn_cache_summarize(info, n_text, &sum);
     fprintf(out, "file       %s, %s\n", path, wn_format_bytes(info->file_bytes, &a));
     print_model(info, meta, out);
     print_documents(meta, out);
     print_conversation(meta, out);
     print_policy(meta, out);
-    fprintf(out, "tokens     %s, ids of %s\n", wn_format_count(info->n_tokens, &a),
+    fprintf(out, "tokens     %s, ids of %s\n", wn_format_count(n_text, &a),
             wn_format_count(info->n_token_ids, &b));
+    if (n_text > info->n_tokens) {
+        fprintf(out, "positions  re-based to %s\n", wn_format_count(info->n_tokens, &a));
+    }
     fprintf(out, "entries    %s kept per head (%s to %s) of %s: %.1f %%\n",
             wn_format_count((int64_t)llround(sum.mean_kept), &a), wn_format_count(sum.min_kept, &b),
-            wn_format_count(sum.max_kept, &c), wn_format_count(info->n_tokens, &d),
-            100 * sum.kept_share);
+            wn_format_count(sum.max_kept, &c), wn_format_count(n_text, &d), 100 * sum.kept_share);
     fprintf(out, "KV cache   %s of %s, keys as %s, values as %s\n\n",
             wn_format_bytes(sum.kv_bytes, &a), wn_format_bytes(sum.kv_before_bytes, &b),
             wn_type_name((int)info->k_type), wn_type_name((int)info->v_type));
-    wn_cache_print_layers(info, out);
+    wn_cache_print_layers(info, n_text, out);
 }
 
 /* ---- JSON ---- */
@@ -125,12 +128,12 @@ static void put_summary(struct wn_json *json, json_t *object, const struct wn_ca
     wn_json_put_integer(json, object, "kv_bytes", sum->kv_bytes);
 }
 
-static json_t *layers_json(struct wn_json *json, const struct wn_cache_info *info) {
+static json_t *layers_json(struct wn_json *json, const struct wn_cache_info *info, int64_t n_text) {
     json_t *array = json_array();
     for (int layer = 0; layer < info->n_layers; layer++) {
         struct wn_cache_summary sum;
         json_t *object = json_object(), *kept = json_array();
-        wn_cache_summarize_layer(info, layer, &sum);
+        wn_cache_summarize_layer(info, n_text, layer, &sum);
         wn_json_put_integer(json, object, "layer", layer);
         put_summary(json, object, &sum);
         for (int head = 0; head < info->n_kv_heads[layer]; head++) {
@@ -148,12 +151,14 @@ static wn_status print_json(const char *path, const struct wn_cache_info *info, 
     struct wn_cache_summary sum;
     json_t *root = json_object(), *file = json_object(), *totals = json_object();
     char fingerprint[24];
-    wn_cache_summarize(info, &sum);
+    const int64_t n_text = wn_cache_n_text(info, meta);
+    wn_cache_summarize(info, n_text, &sum);
     snprintf(fingerprint, sizeof fingerprint, "%016" PRIx64, info->fingerprint);
     wn_json_put_string(&json, file, "path", path);
     wn_json_put_integer(&json, file, "bytes", info->file_bytes);
     wn_json_put_string(&json, file, "fingerprint", fingerprint);
-    wn_json_put_integer(&json, file, "tokens", info->n_tokens);
+    wn_json_put_integer(&json, file, "tokens", n_text);
+    wn_json_put_integer(&json, file, "positions", info->n_tokens);
     wn_json_put_integer(&json, file, "token_ids", info->n_token_ids);
     wn_json_put_string(&json, file, "cache_type_k", wn_type_name((int)info->k_type));
     wn_json_put_string(&json, file, "cache_type_v", wn_type_name((int)info->v_type));
@@ -162,7 +167,7 @@ static wn_status print_json(const char *path, const struct wn_cache_info *info, 
     wn_json_put(&json, root, "file", file);
     wn_json_put(&json, root, "meta", meta != NULL ? json_incref(meta) : json_null());
     wn_json_put(&json, root, "totals", totals);
-    wn_json_put(&json, root, "layers", layers_json(&json, info));
+    wn_json_put(&json, root, "layers", layers_json(&json, info, n_text));
     return wn_json_print(&json, root, out, err);
 }
 

@@ -23,6 +23,11 @@ wn_status wn_max_error_take(struct wn_max_error *max_error, const struct wn_flag
     if (!max_error->is_given) {
         return WN_OK;
     }
+    if (policy->score == WN_SCORE_FULL) {
+        return wn_error_set(err, WN_E_ARG,
+                            "--max-error needs a policy that drops something (full keeps "
+                            "everything; leave one of them out)");
+    }
     for (size_t i = 0; i < sizeof rivals / sizeof rivals[0]; i++) {
         if (wn_args_was_given(table, given, rivals[i])) {
             return wn_error_set(err, WN_E_ARG,

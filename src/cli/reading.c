@@ -205,11 +205,18 @@ wn_status wn_reading_check_output(const struct wn_reading_options *options, cons
     for (int i = 0; i < documents->n && !is_taken; i++) {
         is_taken = is_same_file(documents->text[i], &info);
     }
-    return is_taken ? wn_error_set(err, WN_E_ARG,
-                                   "cannot write %.300s (it is the model or a document, which "
-                                   "would be replaced; give another name)",
-                                   path)
-                    : WN_OK;
+    if (is_taken) {
+        return wn_error_set(err, WN_E_ARG,
+                            "cannot write %.300s (it is the model or a document, which would be "
+                            "replaced; give another name)",
+                            path);
+    }
+    return info.st_size == 0 || wn_cache_is_one(path)
+               ? WN_OK
+               : wn_error_set(err, WN_E_ARG,
+                              "cannot write %.300s (there is a file that is no cache of Winnow's; "
+                              "remove it, or give another name)",
+                              path);
 }
 
 /* ---- lengths and budgets, before anything long begins ---- */
@@ -410,24 +417,34 @@ wn_status wn_reading_make_engine(struct wn_reading *reading, int64_t n_ctx, stru
     return reading->policy.budget == WN_BUDGET_STATIC ? calibrate(reading, err) : WN_OK;
 }
 
+void wn_reading_fall_back(struct wn_reading *reading, const struct wn_policy *fallback,
+                          const struct wn_error *why) {
+    wn_reading_say(reading, "note: policy %s is used (%s does not suit the model: %s)",
+                   wn_score_name(fallback->score), wn_score_name(reading->policy.score),
+                   why->message);
+    reading->policy = *fallback;
+}
+
+wn_status wn_reading_refuse_policy(wn_status status, const struct wn_error *why,
+                                   struct wn_error *err) {
+    if (status != WN_E_MODEL) {
+        return wn_error_set(err, status, "%s", why->message);
+    }
+    return wn_error_set(err, status,
+                        "the model does not suit what was asked for (%s; leave out --policy, "
+                        "--budget and --fit, or choose --policy min-h)",
+                        why->message);
+}
+
 wn_status wn_reading_observe(struct wn_reading *reading, const struct wn_policy *fallback,
                              struct wn_session *session, struct wn_error *err) {
     struct wn_error why = {0};
     wn_status status = wn_session_observe(session, &reading->policy, reading->n_prompt_max, &why);
     if (status == WN_E_MODEL && fallback != NULL) {
-        wn_reading_say(reading, "note: policy %s is used (%s does not suit the model: %s)",
-                       wn_score_name(fallback->score), wn_score_name(reading->policy.score),
-                       why.message);
-        reading->policy = *fallback;
+        wn_reading_fall_back(reading, fallback, &why);
         return wn_session_observe(session, &reading->policy, reading->n_prompt_max, err);
     }
-    if (status == WN_E_MODEL) {
-        return wn_error_set(err, status,
-                            "the model does not suit what was asked for (%s; leave out --policy, "
-                            "--budget and --fit, or choose --policy min-h)",
-                            why.message);
-    }
-    return status == WN_OK ? WN_OK : wn_error_set(err, status, "%s", why.message);
+    return status == WN_OK ? WN_OK : wn_reading_refuse_policy(status, &why, err);
 }
 
 wn_status wn_reading_begin(struct wn_reading *reading, const struct wn_policy *fallback,

@@ -103,8 +103,8 @@ wn_status wn_reading_make_room(const struct wn_reading *reading, int64_t limit, 
  * bytes depends on the store, and is left to the compression. WN_E_BUDGET. */
 wn_status wn_reading_check_budget(const struct wn_reading *reading, struct wn_error *err);
 
-/* Refuses to write to a path that cannot be written, or that is the model or a document: what is read
- * must not be replaced. WN_E_ARG, WN_E_IO. */
+/* Refuses to write to a path that cannot be written, or that is the model, a document or
+ * another file that is no cache: what is not ours must not be replaced. WN_E_ARG, WN_E_IO. */
 wn_status wn_reading_check_output(const struct wn_reading_options *options, const char *path,
                                   struct wn_error *err);
 
@@ -117,6 +117,12 @@ wn_status wn_reading_make_engine(struct wn_reading *reading, int64_t n_ctx, stru
 wn_status wn_reading_begin(struct wn_reading *reading, const struct wn_policy *fallback,
                            int64_t n_ctx, struct wn_session **session, struct wn_error *err);
 
+/* Takes the fallback in the policy's place, with a note of why. */
+void wn_reading_fall_back(struct wn_reading *reading, const struct wn_policy *fallback,
+                          const struct wn_error *why);
+/* The sentence for a policy that was refused, and the status. */
+wn_status wn_reading_refuse_policy(wn_status status, const struct wn_error *why,
+                                   struct wn_error *err);
 /* Announces the policy, or the fallback, to another session, which is to hold the document. */
 wn_status wn_reading_observe(struct wn_reading *reading, const struct wn_policy *fallback,
                              struct wn_session *session, struct wn_error *err);

@@ -132,4 +132,5 @@ wn_status wn_run_options_parse(int argc, char **argv, struct wn_run_options *opt
 void wn_run_options_warn(const struct wn_run_options *options, FILE *out) {
     wn_policy_flags_warn(&options->policy, &wn_run_flags, &options->given,
                          options->answer.temperature > 0, out);
+    wn_standing_warn(&options->standing, &wn_run_flags, &options->given, out);
 }

@@ -60,18 +60,17 @@ wn_status wn_standing_read(struct wn_standing *standing, int64_t tokens, struct 
     if (tokens == 0 || !wn_reading_is_beyond(reading)) {
         return wn_standing_begin(standing, NULL, session, err);
     }
-    /* Nothing was announced: the last queries are kept for the fit at the end, and what the model does
-     * not suit is found here. */
-    wn_status status = wn_session_set_budget(session, &standing->budget, err);
-    if (status == WN_OK || status == WN_E_MODEL) {
-        status = wn_standing_begin(standing, fallback, session, err);
+    /* Nothing was announced: what the model does not suit is found here, and the last queries are kept for
+     * the fit at the end. */
+    struct wn_error why = {0};
+    wn_status status = wn_session_set_budget(session, &standing->budget, &why);
+    if (status == WN_E_MODEL && fallback != NULL) {
+        wn_reading_fall_back(reading, fallback, &why);
+        standing->budget.policy = reading->policy;
+        status = wn_session_set_budget(session, &standing->budget, &why);
     }
-    if (status == WN_OK && standing->budget.policy.score != reading->policy.score) {
-        wn_reading_say(reading, "note: policy %s is used (%s does not suit the model)",
-                       wn_score_name(fallback->score), wn_score_name(reading->policy.score));
-        reading->policy = *fallback;
-    }
-    return status;
+    return status == WN_OK ? wn_standing_begin(standing, NULL, session, err)
+                           : wn_reading_refuse_policy(status, &why, err);
 }
 
 wn_status wn_standing_await(const struct wn_standing *standing, struct wn_session *session,
@@ -130,7 +129,6 @@ wn_status wn_standing_compress(struct wn_standing *prefill, const struct wn_stan
     if (prefill->budget.tokens == 0) {
         return wn_reading_compress(reading, session, report, err);
     }
-    const struct wn_engine_info *engine = &reading->engine_info;
     struct wn_policy chosen = policy_of_text(&reading->policy, wn_session_n_tokens(session));
     if (keeps_what_is_left) {
         wn_policy_default(&chosen, WN_SCORE_FULL);
@@ -146,8 +144,8 @@ wn_status wn_standing_compress(struct wn_standing *prefill, const struct wn_stan
         status = wn_session_set_budget(session, NULL, err);
     }
     if (status == WN_OK) {
-        report->n_before = report->n_tokens * engine->n_kv_heads;
-        report->before_bytes = report->n_tokens * engine->token_bytes;
+        report->n_before = report->n_whole;
+        report->before_bytes = report->whole_bytes;
     }
     return status;
 }

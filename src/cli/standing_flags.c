@@ -129,3 +129,14 @@ wn_status wn_standing_check_context(const char *flag, int64_t budget, int64_t n_
                         "would ever be dropped; lower the budget, or leave it out)",
                         flag, wn_format_count(budget, &wanted), wn_format_count(n_ctx, &held));
 }
+
+void wn_standing_warn(const struct wn_standing_flags *flags, const struct wn_flag_table *table,
+                      const struct wn_flags_given *given, FILE *out) {
+    static const char *const names[] = {"budget-slack", "budget-window"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if (flags->decode == WN_STANDING_NONE && wn_args_was_given(table, given, names[i])) {
+            fprintf(out, "winnow: warning: --%s is not used (it serves --decode-budget)\n",
+                    names[i]);
+        }
+    }
+}

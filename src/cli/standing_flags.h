@@ -38,4 +38,8 @@ wn_status wn_standing_check(const struct wn_policy *policy, const char *flag, in
 wn_status wn_standing_check_context(const char *flag, int64_t budget, int64_t n_ctx,
                                     struct wn_error *err);
 
+/* Warns of flags that have no effect. */
+void wn_standing_warn(const struct wn_standing_flags *flags, const struct wn_flag_table *table,
+                      const struct wn_flags_given *given, FILE *out);
+
 #endif

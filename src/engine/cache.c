@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* Sessions as files, and files as sessions. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/arrays.h"
 #include "core/cache_file.h"
+#include "core/cache_format.h"
 #include "engine/engine.h"
 
 /* The text's ids are not needed to go on, but must be of the vocabulary. */
@@ -26,6 +28,9 @@ wn_status wn_session_save(const struct wn_session *session, const char *path,
         (options->n_tokens > 0 && options->tokens == NULL))
         return wn_error_set(err, WN_E_ARG, "%lld token ids are not those of a text of %lld tokens",
                             (long long)options->n_tokens, (long long)session->n_tokens);
+    if (options->n_tokens > 0 && session->n_rebased_by > 0)
+        return wn_error_set(err, WN_E_ARG,
+                            "positions were re-based, so that token ids do not stand at them");
     const struct wn_engine *engine = session->engine;
     if (!tokens_are_known(engine, options->tokens, options->n_tokens))
         return wn_error_set(err, WN_E_ARG, "a token id is outside the vocabulary of %d",
@@ -200,6 +205,15 @@ static bool copy_info(const struct wn_cache_file *file, struct wn_cache_info *in
     for (int i = 0; ok && i < info->n_layers; i++)
         ok = copy_layer(file, i, info);
     return ok;
+}
+
+bool wn_cache_is_one(const char *path) {
+    uint8_t first[WN_CACHE_MAGIC_BYTES];
+    FILE *in = fopen(path, "rb");
+    const size_t n = in != NULL ? fread(first, 1, sizeof first, in) : 0;
+    if (in != NULL)
+        fclose(in);
+    return n == sizeof first && memcmp(first, wn_cache_magic, sizeof first) == 0;
 }
 
 wn_status wn_cache_info_read(const char *path, struct wn_cache_info *out, struct wn_error *err) {

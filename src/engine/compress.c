@@ -73,6 +73,23 @@ static wn_status apply(struct wn_session *session, const struct wn_gathered *all
     return status;
 }
 
+/* What the heads that are compressed would hold of the whole text. */
+static void report_whole(const struct wn_session *session, struct wn_compress_report *report) {
+    const struct wn_engine *engine = session->engine;
+    int64_t held_bytes = 0;
+    for (int layer = 0; layer < engine->n_layers; layer++) {
+        const int64_t entry_bytes = wn_layer_entry_bytes(&engine->shapes[layer]);
+        const int n_heads = engine->geometry[layer].n_kv_heads;
+        if (!wn_layer_is_full(&engine->geometry[layer]))
+            continue;
+        report->n_whole += report->n_tokens * n_heads;
+        report->whole_bytes += report->n_tokens * n_heads * entry_bytes;
+        for (int head = 0; head < n_heads; head++)
+            held_bytes += wn_store_length(session->store, layer, head) * entry_bytes;
+    }
+    report->whole_bytes += report->before_bytes - held_bytes;
+}
+
 static void report_usage(const struct wn_session *session, struct wn_compress_report *report,
                          bool before) {
     struct wn_store_usage usage;
@@ -167,6 +184,7 @@ wn_status wn_session_compress_to(struct wn_session *session, const struct wn_pol
     if (status != WN_OK)
         return status;
     report_usage(session, &done, true);
+    report_whole(session, &done);
     const struct wn_policy chosen = wn_session_policy(session, policy);
     if (policy->score != WN_SCORE_FULL && session->n_tokens > 0 &&
         wn_engine_compresses(session->engine))

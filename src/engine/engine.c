@@ -261,7 +261,7 @@ void wn_engine_info(const struct wn_engine *engine, struct wn_engine_info *out) 
         .token_bytes = engine->token_bytes,
         .backend_cache_bytes = engine->backend_cache_bytes,
         .observe_bytes = wn_attention_observe_bytes(engine->attention),
-        .can_rebase = engine->key_fault[0] == '\0',
+        .can_rebase = wn_engine_can_rebase(engine),
         .check_kl = engine->check_kl,
     };
     for (int i = 0; i < engine->n_layers; i++) {

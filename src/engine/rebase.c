@@ -115,29 +115,66 @@ static wn_status move_all(const struct rebasing *r) {
     return WN_OK;
 }
 
-wn_status wn_session_move_down(struct wn_session *session, struct wn_error *err) {
+/* The widest window that must stay whole, and a part of a page; 0: no layer has one. */
+static int64_t widest_window(const struct wn_engine *engine) {
+    int64_t widest = 0;
+    for (int i = 0; i < engine->n_layers; i++)
+        if (!wn_layer_is_full(&engine->geometry[i]) &&
+            engine->geometry[i].n_swa + WN_PAGE_LEN > widest)
+            widest = engine->geometry[i].n_swa + WN_PAGE_LEN;
+    return widest;
+}
+
+bool wn_engine_can_rebase(const struct wn_engine *engine) {
+    return engine->key_fault[0] == '\0' &&
+           widest_window(engine) <= engine->n_ctx - engine->n_ctx / 4;
+}
+
+/* Where a text ends that is moved down while no head has more than `most` entries. WN_E_MODEL, WN_E_CONTEXT:
+ * it cannot be. */
+static wn_status find_end(const struct wn_session *session, int64_t most, int64_t *n_after,
+                          struct wn_error *err) {
     const struct wn_engine *engine = session->engine;
-    const struct wn_standing_budget *budget = &session->standing.budget;
-    struct wn_store_usage usage;
+    const int64_t slack = session->standing.budget.slack, quarter = engine->n_ctx / 4;
     if (engine->key_fault[0] != '\0')
         return wn_error_set(err, WN_E_MODEL, "positions cannot be re-based: %s", engine->key_fault);
-    wn_store_usage(session->store, &usage);
-    struct rebasing r = {.session = session, .n_after = engine->n_ctx / 2};
-    /* Heads of layers with windows hold no more than what they see and a part of a page. */
-    if (r.n_after < usage.max_entries)
-        r.n_after = usage.max_entries;
-    for (int i = 0; i < engine->n_layers; i++)
-        if (r.n_after < engine->geometry[i].n_swa + WN_PAGE_LEN)
-            r.n_after = engine->geometry[i].n_swa + WN_PAGE_LEN;
-    if (r.n_after >= session->n_tokens || r.n_after > engine->n_ctx - budget->slack)
+    if (session->n_tokens <= engine->n_ctx / 2)
         return wn_error_set(err, WN_E_CONTEXT,
-                            "positions cannot be re-based: a head keeps %lld entries, which a "
-                            "context of %lld tokens does not hold beside the next ones",
-                            (long long)usage.max_entries, (long long)engine->n_ctx);
+                            "positions cannot be re-based: the text ends at %lld of %lld, which "
+                            "leaves room enough",
+                            (long long)session->n_tokens, (long long)engine->n_ctx);
+    int64_t end = engine->n_ctx / 2;
+    if (end < most)
+        end = most;
+    if (end < widest_window(engine))
+        end = widest_window(engine);
+    if (end >= session->n_tokens || end > engine->n_ctx - (slack < quarter ? slack : quarter))
+        return wn_error_set(err, WN_E_CONTEXT,
+                            "positions cannot be re-based: heads keep up to %lld entries in a row, "
+                            "which a context of %lld tokens does not hold beside the next ones",
+                            (long long)end, (long long)engine->n_ctx);
+    *n_after = end;
+    return WN_OK;
+}
+
+wn_status wn_session_check_move(const struct wn_session *session, int64_t most,
+                                struct wn_error *err) {
+    int64_t n_after;
+    return find_end(session, most, &n_after, err);
+}
+
+wn_status wn_session_move_down(struct wn_session *session, struct wn_error *err) {
+    const struct wn_standing_budget *budget = &session->standing.budget;
+    struct wn_store_usage usage;
+    wn_store_usage(session->store, &usage);
+    struct rebasing r = {.session = session};
+    wn_status status = find_end(session, usage.max_entries, &r.n_after, err);
+    if (status != WN_OK)
+        return status;
     r.n_sink = budget->policy.sink > FEWEST_SINKS ? budget->policy.sink : FEWEST_SINKS;
     /* Weights and sampled queries know the text by its old positions. */
     wn_session_drop_observation(session);
-    wn_status status = make_room(&r, usage.max_entries);
+    status = make_room(&r, usage.max_entries);
     if (status == WN_OK)
         status = move_all(&r);
     free(r.key);

@@ -65,9 +65,11 @@ void wn_session_free(struct wn_session *session) {
 wn_status wn_session_check_feed(const struct wn_session *session, const int32_t *tokens, int64_t n,
                                 struct wn_error *err) {
     const struct wn_engine *engine = session->engine;
-    const bool is_endless = session->standing.is_set && engine->key_fault[0] == '\0';
+    const bool is_endless = session->standing.is_set && wn_engine_can_rebase(engine);
     if (n < 0)
         return wn_error_set(err, WN_E_ARG, "a negative number of tokens");
+    if (tokens == NULL && n > 0)
+        return wn_error_set(err, WN_E_ARG, "no tokens");
     if (!is_endless && n > engine->n_ctx - session->n_tokens)
         return wn_error_set(
             err, WN_E_CONTEXT,

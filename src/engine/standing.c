@@ -160,10 +160,14 @@ static bool is_blind(const struct wn_session *session) {
 static wn_status compress_to_budget(struct wn_session *session, int64_t most,
                                     struct wn_error *err) {
     struct wn_standing *standing = &session->standing;
-    if (is_blind(session))
+    const bool blind = is_blind(session);
+    if (blind && most == INT64_MAX)
         return WN_OK;
     const double started = wn_clock(), n = mean_entries(session);
     struct wn_policy policy = wn_session_policy(session, &standing->budget.policy);
+    /* Where there must be room at once, what begins and ends the text stays. */
+    if (blind)
+        wn_policy_default(&policy, WN_SCORE_STREAMING);
     policy.keep = (struct wn_keep){.kind = WN_KEEP_SHARE,
                                    .share = fmin(1.0, (double)standing->budget.tokens / n)};
     wn_status status = wn_session_compress_onward(session, &policy, most, err);
@@ -187,10 +191,11 @@ static wn_status compress_to_budget(struct wn_session *session, int64_t most,
 wn_status wn_session_rebase(struct wn_session *session, struct wn_error *err) {
     struct wn_standing_report *report = &session->standing.report;
     const int64_t half = session->engine->n_ctx / 2;
-    wn_status status = WN_OK;
+    const int64_t most = wn_session_count_entries(session).max_entries;
     /* A head that keeps almost everything leaves no lower positions to move to. */
-    if (session->standing.is_set && session->n_tokens > half &&
-        wn_session_count_entries(session).max_entries > half)
+    const bool compresses = session->standing.is_set && most > half;
+    wn_status status = wn_session_check_move(session, compresses ? half : most, err);
+    if (status == WN_OK && compresses)
         status = compress_to_budget(session, half, err);
     if (status == WN_OK)
         status = wn_session_move_down(session, err);

@@ -239,7 +239,9 @@ WN_INLINE void add_half_block(const enum wn_type type, const struct page_span *s
     for (int r = 0; r < R; r++) {
         WN_UNROLL
         for (int i = 0; i < HALF_VECTORS; i++) {
-            sum[r][i] = vi_set1((type == WN_TYPE_Q8_0 ? -128 : -8) * weights->sum[r]);
+            /* Unsigned: the sum of a damaged scale may be anything. */
+            sum[r][i] =
+                vi_set1((int)((type == WN_TYPE_Q8_0 ? -128U : -8U) * (unsigned)weights->sum[r]));
         }
     }
     for (int e = first; e < span->hi; e += 4) {

@@ -59,7 +59,8 @@ json 'all(a["decode_budget"]["per_head"] == 100 for a in d["answers"])'
 run 0 compress "${long[@]}" --prefill-budget 100 -o "$work/long.wkv"
 says '^budget .*positions re-based at [0-9]+ tokens'
 run 0 ask "$work/long.wkv" -t 1 -c 300 -p "What is the river called?" -n 8
-says '^text +[0-9]+ tokens, re-based to 150 positions$'
+says '^positions +re-based to 150$'
+says '^loaded +[0-9]+ entries per head of 364 tokens in '
 says_not 'is cut to'
 refused 1 'no room for a rehearsal' compress "${long[@]}" --policy rehearsal --prefill-budget 100 \
     -o "$work/none.wkv"

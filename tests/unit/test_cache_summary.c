@@ -19,7 +19,7 @@ static const struct wn_cache_info info = {
 static void sums(void **state) {
     (void)state;
     struct wn_cache_summary sum;
-    wn_cache_summarize_layer(&info, 0, &sum);
+    wn_cache_summarize_layer(&info, info.n_tokens, 0, &sum);
     assert_int_equal(sum.n_heads, 2);
     assert_int_equal(sum.n_entries, 41);
     assert_int_equal(sum.n_before, 200);
@@ -28,14 +28,14 @@ static void sums(void **state) {
     assert_true(sum.mean_kept == 20.5 && sum.kept_share == 0.205);
     assert_int_equal(sum.kv_bytes, 328);
     assert_int_equal(sum.kv_before_bytes, 1600);
-    wn_cache_summarize(&info, &sum);
+    wn_cache_summarize(&info, 200, &sum);
     assert_int_equal(sum.n_heads, 3);
     assert_int_equal(sum.min_kept, 0);
     assert_int_equal(sum.max_kept, 31);
     assert_int_equal(sum.kv_bytes, 328);
-    assert_int_equal(sum.kv_before_bytes, 3200);
+    assert_int_equal(sum.kv_before_bytes, 6400); /* of a text of twice the positions */
     const struct wn_cache_info empty = {.n_layers = 0};
-    wn_cache_summarize(&empty, &sum);
+    wn_cache_summarize(&empty, 0, &sum);
     assert_true(sum.n_heads == 0 && sum.mean_kept == 0 && sum.kept_share == 1);
 }
 
@@ -43,7 +43,7 @@ static void table(void **state) {
     (void)state;
     char text[512];
     FILE *out = tmpfile();
-    wn_cache_print_layers(&info, out);
+    wn_cache_print_layers(&info, info.n_tokens, out);
     rewind(out);
     text[fread(text, 1, sizeof text - 1, out)] = '\0';
     fclose(out);
