@@ -123,7 +123,7 @@ foreach(name IN LISTS all_tests)
 endforeach()
 # Models run on one core, so that tests run beside each other; those of threads have the machine alone:
 # llama.cpp's threads spin while they wait, and more of them than cores crawl.
-foreach(name IN ITEMS engine.graft engine.windows)
+foreach(name IN ITEMS engine.graft engine.stores engine.windows)
     if(name IN_LIST all_tests)
         set_tests_properties(${name} PROPERTIES PROCESSORS ${n_processors})
     endif()

@@ -187,6 +187,7 @@ static void what_does_not_suit_is_refused(void **state) {
     struct wn_engine_options options;
     struct wn_engine *small = NULL;
     wn_engine_options_default(&options);
+    options.n_threads = 1;
     options.n_ctx = N - 1;
     assert_int_equal(wn_engine_create(fixture->model, &options, &small, NULL), WN_OK);
     assert_int_equal(wn_session_save(session, path, NULL, NULL), WN_OK);

@@ -58,7 +58,7 @@ static double kl_along(struct wn_session *session, const float *native, const in
 static void native_rows(struct wn_model *model, const struct wn_tokens *text, float *rows) {
     struct wn_native *native = NULL;
     const struct wn_native_options options = {
-        .n_ctx = 1024, .n_batch = 512, .n_threads = 2, .flash_attention = true};
+        .n_ctx = 1024, .n_batch = 512, .n_threads = 1, .flash_attention = true};
     assert_int_equal(wn_native_create(model, &options, &native, NULL), WN_OK);
     assert_int_equal(wn_native_feed(native, text->id, N_TEXT, NULL, NULL), WN_OK);
     for (int i = 0; i < N_SCORED; i++) {
@@ -77,6 +77,7 @@ static void gemma_3_is_the_native_one_and_compresses(void **state) {
     struct wn_engine *engine = NULL;
     struct wn_engine_options options;
     wn_engine_options_default(&options);
+    options.n_threads = 1;
     options.n_ctx = 1024;
     if (wn_engine_create(model, &options, &engine, &err) != WN_OK)
         fail_msg("%s", err.message);

@@ -402,6 +402,7 @@ static void the_context_may_be_short(void **state) {
         struct wn_engine *engine = NULL;
         struct wn_error err;
         wn_engine_options_default(&options);
+        options.n_threads = 1;
         options.n_ctx = N + room[i];
         options.n_batch = 32;
         assert_int_equal(wn_engine_create(fixture->model, &options, &engine, &err), WN_OK);

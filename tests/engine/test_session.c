@@ -333,10 +333,12 @@ static void impossible_engines_are_refused(void **state) {
     wn_engine_info(fixture->engine, &info);
     snprintf(wanted, sizeof wanted, " %lld000000000 bytes", (long long)info.token_bytes);
     wn_engine_options_default(&options);
+    options.n_threads = 1;
     options.n_ctx = 1000000000;
     assert_int_equal(wn_engine_create(fixture->model, &options, &engine, &err), WN_E_MEMORY);
     assert_non_null(strstr(err.message, wanted));
     wn_engine_options_default(&options);
+    options.n_threads = 1;
     options.kernels = "avx3";
     assert_int_equal(wn_engine_create(fixture->model, &options, &engine, &err), WN_E_ARG);
     options.kernels = "auto";

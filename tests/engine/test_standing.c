@@ -45,6 +45,7 @@ static struct wn_engine *engine_of(const struct fixture *fixture, int64_t n_ctx)
     struct wn_engine_options options;
     struct wn_engine *engine = NULL;
     wn_engine_options_default(&options);
+    options.n_threads = 1;
     options.n_ctx = n_ctx;
     options.n_batch = 64;
     assert_int_equal(wn_engine_create(fixture->model, &options, &engine, NULL), WN_OK);
@@ -406,6 +407,7 @@ static void only_what_is_held_must_fit_the_memory(void **state) {
     struct wn_engine *engine = NULL;
     struct wn_engine_info info;
     wn_engine_options_default(&options);
+    options.n_threads = 1;
     options.n_ctx = INT32_MAX / 2;
     assert_int_equal(wn_engine_create(fixture->model, &options, &engine, NULL), WN_E_MEMORY);
     options.n_held = -1;

@@ -205,6 +205,7 @@ static void unknown_types_are_refused(void **state) {
     struct wn_engine *engine = NULL;
     struct wn_error err = {0};
     wn_engine_options_default(&options);
+    options.n_threads = 1;
     assert_int_equal(options.k_type, WN_TYPE_F16);
     assert_int_equal(options.v_type, WN_TYPE_F16);
     options.v_type = WN_TYPE_COUNT;
