@@ -9,6 +9,10 @@ if(WINNOW_ENGINE)
     list(APPEND test_environment "WINNOW_MODEL=${WINNOW_MODEL}"
          "WINNOW_GEMMA=${PROJECT_SOURCE_DIR}/deps/gemma-3-270m-q4_k_m.gguf")
 endif()
+if(CMAKE_CROSSCOMPILING)
+    # Emulated tests are slow: kernel_case.h says what this leaves out.
+    list(APPEND test_environment "WN_TEST_SPARSE=1")
+endif()
 include(ProcessorCount)
 ProcessorCount(n_processors)
 

@@ -214,9 +214,10 @@ WN_INLINE void quantise_weights(const float *s, const float *scale, const int R,
     }
 }
 
-/* Where the vectors of a half's sums stand among a block's coordinates, once they are in order. */
+/* Where the vectors of a half's sums stand among a block's coordinates, once they are in order. Of
+ * q8_0 two vectors are from two places: unpacking on x86 takes each half of a register apart. */
 WN_INLINE int half_place(const enum wn_type type, int h, int i) {
-    if (HALF_VECTORS == 1 || type == WN_TYPE_Q4_0) {
+    if (HALF_VECTORS != 2 || type == WN_TYPE_Q4_0) {
         return WN_BLOCK_LEN / 2 * h + i * VL;
     }
     return VL * h + WN_BLOCK_LEN / 2 * i;

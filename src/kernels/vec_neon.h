@@ -175,17 +175,19 @@ WN_INLINE vf vi_to_vf(vi x) {
 WN_INLINE vi vf_to_vi(vf x) {
     return vcvtnq_s32_f32(x);
 }
-/* VL of 32 bits as 16, cut to their range. */
-WN_INLINE void vi_store_i16(int16_t *dst, vi x) {
-    vst1_s16(dst, vqmovn_s32(x));
+/* Twice VL of 32 bits as 16, cut to their range. */
+WN_INLINE void vi_store_i16(int16_t *dst, vi a, vi b) {
+    vst1q_s16(dst, vqmovn_high_s32(vqmovn_s32(a), b));
 }
 WN_INLINE int32_t vi_sum(vi x) {
     return vaddvq_s32(x);
 }
-/* dst[i] += scale[i] times the sum of x[i], i < 4. */
-WN_INLINE void vi_add_scaled_sums(float *dst, const float *scale, const vi x[4]) {
-    const vi sum = vpaddq_s32(vpaddq_s32(x[0], x[1]), vpaddq_s32(x[2], x[3]));
-    vf_store(dst, vf_fma(vi_to_vf(sum), vf_load(scale), vf_load(dst)));
+/* dst[i] = scale[i] times the sum of x[i], i < 4, added to dst[i] unless is_first. */
+WN_INLINE void vi_add_scaled_sums(float *dst, const float *scale, const vi x[4],
+                                  const bool is_first) {
+    const vf sum = vi_to_vf(vpaddq_s32(vpaddq_s32(x[0], x[1]), vpaddq_s32(x[2], x[3])));
+    const vf d = vf_load(scale);
+    vf_store(dst, is_first ? vf_mul(sum, d) : vf_fma(sum, d, vf_load(dst)));
 }
 /* The pair at src in all places. */
 WN_INLINE vi vi_set1_pair(const int16_t *src) {
@@ -218,31 +220,32 @@ WN_INLINE void vi_load_i4(const void *src, vi x[4]) {
     widen_i8(vsubq_s8(vreinterpretq_s8_u8(low_nibbles(bytes)), offset), x);
     widen_i8(vsubq_s8(vreinterpretq_s8_u8(vshrq_n_u8(bytes, 4)), offset), x + 2);
 }
-/* Pairs (a_i, b_i) of 32 int8 each, 128 added, so that no sign is to be extended; in order. */
-WN_INLINE void vi_load_i8_pairs(const void *a, const void *b, vi x[8]) {
-    const uint8x16_t offset = vdupq_n_u8(128);
-    WN_UNROLL
-    for (int i = 0; i < 2; i++) {
-        const uint8x16_t a_bytes = veorq_u8(vld1q_u8((const uint8_t *)a + 16 * i), offset);
-        const uint8x16_t b_bytes = veorq_u8(vld1q_u8((const uint8_t *)b + 16 * i), offset);
-        widen_u8(vzip1q_u8(a_bytes, b_bytes), x + 4 * i);
-        widen_u8(vzip2q_u8(a_bytes, b_bytes), x + 4 * i + 2);
-    }
+/* Bytes (a_i, b_i) as numbers of 16 bits, in order. */
+WN_INLINE void widen_pairs(uint8x16_t a, uint8x16_t b, vi x[4]) {
+    widen_u8(vzip1q_u8(a, b), x);
+    widen_u8(vzip2q_u8(a, b), x + 2);
 }
-/* The same of numbers of 4 bits, 8 added as they are stored. */
-WN_INLINE void vi_load_i4_pairs(const void *a, const void *b, vi x[8]) {
+/* Pairs (a_i, b_i) of half h of 32 int8 each, 128 added, so that no sign is to be extended. */
+WN_INLINE void vi_load_i8_pairs(const void *a, const void *b, const int h, vi x[4]) {
+    const uint8x16_t offset = vdupq_n_u8(128);
+    const uint8x16_t a_bytes = vld1q_u8((const uint8_t *)a + 16 * h);
+    const uint8x16_t b_bytes = vld1q_u8((const uint8_t *)b + 16 * h);
+    widen_pairs(veorq_u8(a_bytes, offset), veorq_u8(b_bytes, offset), x);
+}
+/* They are in order. */
+WN_INLINE void vi_order_i8_pairs(vi x[4]) {
+    (void)x;
+}
+/* The same of numbers of 4 bits, 8 added as they are stored: half 0 has the low ones of 16 bytes,
+ * half 1 the high ones. */
+WN_INLINE void vi_load_i4_pairs(const void *a, const void *b, const int h, vi x[4]) {
     const uint8x16_t a_bytes = vld1q_u8(a);
     const uint8x16_t b_bytes = vld1q_u8(b);
-    const uint8x16_t low = vzip1q_u8(a_bytes, b_bytes);
-    const uint8x16_t high = vzip2q_u8(a_bytes, b_bytes);
-    widen_u8(low_nibbles(low), x);
-    widen_u8(low_nibbles(high), x + 2);
-    widen_u8(vshrq_n_u8(low, 4), x + 4);
-    widen_u8(vshrq_n_u8(high, 4), x + 6);
-}
-/* What vi_load_i8_pairs loads is in order. */
-WN_INLINE void vi_i8_pairs_in_order(vi x[8]) {
-    (void)x;
+    if (h == 0) {
+        widen_pairs(low_nibbles(a_bytes), low_nibbles(b_bytes), x);
+    } else {
+        widen_pairs(vshrq_n_u8(a_bytes, 4), vshrq_n_u8(b_bytes, 4), x);
+    }
 }
 
 /* The larger of `size`, not negative, and the size of x; NaN where x or size is. */

@@ -124,6 +124,15 @@ struct kernel_data {
     struct wn_rows rows;
 };
 
+/*
+ * Whether the i-th of n variations of a test's i_case-th case is tried: all of them, but under an
+ * emulator (WN_TEST_SPARSE), where they take minutes, one of them by chance.
+ */
+static inline bool variation_is_tried(int i_case, int i, int n) {
+    uint64_t state = (uint64_t)i_case;
+    return getenv("WN_TEST_SPARSE") == NULL || random_below(&state, n) == i;
+}
+
 static inline void *test_alloc(size_t bytes) {
     void *p = calloc(1, bytes ? bytes : 1);
     assert_non_null(p);

@@ -161,9 +161,12 @@ static void check_case(const struct kernel_case *c) {
                                             {WN_TYPE_Q8_0, WN_TYPE_F16},
                                             {WN_TYPE_F16, WN_TYPE_Q4_0}};
     /* Mixed pairs take turns. */
-    const size_t n = 3 + c->seed % 2;
-    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
-        if (i < 3 || i == n) {
+    static int i_case;
+    enum { N_PAIRS = sizeof types / sizeof types[0] };
+    const int mixed = 3 + (int)(c->seed % 2);
+    i_case++;
+    for (int i = 0; i < N_PAIRS; i++) {
+        if ((i < 3 || i == mixed) && variation_is_tried(i_case, i < 3 ? i : 3, 4)) {
             struct kernel_case typed = *c;
             typed.k_type = types[i][0];
             typed.v_type = types[i][1];

@@ -99,7 +99,12 @@ static void check_typed_case(const struct kernel_case *c) {
 }
 
 static void check_case(const struct kernel_case *c) {
+    static int i_case;
+    i_case++;
     for (int type = 0; type < WN_TYPE_COUNT; type++) {
+        if (!variation_is_tried(i_case, type, WN_TYPE_COUNT)) {
+            continue;
+        }
         struct kernel_case typed = *c;
         typed.k_type = (enum wn_type)type;
         check_typed_case(&typed);
