@@ -196,9 +196,12 @@ static wn_status check_room(const struct wn_chat *chat, int64_t n_prompt, struct
     struct wn_text32 held, context, turn;
     return wn_error_set(err, WN_E_CONTEXT,
                         "the context is full (%s of %s tokens are in use, and this turn has %s; "
-                        "/budget auto goes on with what matters most, /clear begins anew)",
+                        "%s/clear begins anew)",
                         wn_format_count(chat->n_ctx - n_left(chat), &held),
-                        wn_format_count(chat->n_ctx, &context), wn_format_count(n_prompt, &turn));
+                        wn_format_count(chat->n_ctx, &context), wn_format_count(n_prompt, &turn),
+                        chat->reading.engine_info.can_rebase
+                            ? "/budget auto goes on with what matters most, "
+                            : "");
 }
 
 static struct wn_answer_limit limit_of(const struct wn_chat *chat) {

@@ -47,20 +47,20 @@ json 'd["decode_budget"]["per_head"] == 50 and d["decode_budget"]["compressions"
 json 'd["cache"]["kept_share"] < 0.5'
 
 # ---- prompts longer than the context are read under a budget alone ----
-long=(-t 1 -b 64 -c 300 -f "$work/text")
+long=(-t 1 -c 300 -f "$work/text") # in steps of more than half of it
 refused 1 'the prompt is longer than the context' run "${long[@]}" -p "Who is it about?" -n 4
 run 0 run "${long[@]}" -p "Who is it about?" -p "What is the river called?" -n 12 \
     --prefill-budget 100 --keep 60 --json
 json 'd["settings"]["ctx_size"] == 300'
 json 'all(300 < a["compression"]["prompt_tokens"] < 500 for a in d["answers"])'
 json 'all(40 <= a["compression"]["kept_per_head_mean"] <= 60 for a in d["answers"])'
-json 'd["prefill_budget"]["rebased"] >= 1 and d["prefill_budget"]["peak_per_head"] <= 164'
+json 'd["prefill_budget"]["rebased"] >= 1 and d["prefill_budget"]["peak_per_head"] <= 300'
 json 'all(a["decode_budget"]["per_head"] == 100 for a in d["answers"])'
 run 0 compress "${long[@]}" --prefill-budget 100 -o "$work/long.wkv"
 says '^budget .*positions re-based at [0-9]+ tokens'
 run 0 ask "$work/long.wkv" -t 1 -c 300 -p "What is the river called?" -n 8
 says '^positions +re-based to 150$'
-says '^loaded +[0-9]+ entries per head of 364 tokens in '
+says '^loaded +[0-9]+ entries per head of (364|401) tokens in '
 says_not 'is cut to'
 refused 1 'no room for a rehearsal' compress "${long[@]}" --policy rehearsal --prefill-budget 100 \
     -o "$work/none.wkv"

@@ -36,6 +36,11 @@ refused 1 'cannot write .*nowhere/a.wkv \(No such file' \
     compress -f "$work/short" -o "$made/nowhere/a.wkv"
 refused 1 'cannot write .*made \(it is not a file' compress -f "$work/short" -o "$made"
 refused 2 'it is the model or a document' compress -f "$work/short" -o "$work/short"
+printf 'precious' >"$work/precious"
+refused 2 'no cache of Winnow' compress -f "$work/short" -o "$work/precious"
+[ "$(cat "$work/precious")" = precious ] || fail "a file was replaced"
+refused 2 '--max-error needs a policy that drops' compress -f "$work/short" -o "$work/a.wkv" \
+    --policy full --max-error 0.1
 if [ "$(id -u)" -ne 0 ]; then
     mkdir "$work/locked" && chmod 555 "$work/locked"
     refused 1 'Permission denied' compress -f "$work/short" -o "$work/locked/a.wkv"

@@ -38,6 +38,13 @@ says '^windows +[0-9]+ entries'
 refused 1 'every layer of the model attends to a sliding window' calibrate -t 1 \
     -m "$zoo/every-window.gguf" -o "$work/calibration.json"
 
+# A window as wide as the context: a conversation keeps to its budget, and ends with the context.
+printf 'one\ntwo\nthree\nfour\nfive\nsix\nseven\neight\n' >"$work/lines"
+run 1 chat -t 1 -m "$zoo/gemma3.gguf" -c 64 -n 8 --decode-budget 40 <"$work/lines"
+says 'note: the conversation ends with its context of 64 tokens \(the model'"'"'s positions cannot'
+says 'the context is full .* has [0-9]+; /clear begins anew\)$'
+says_not 'positions cannot be re-based:'
+
 # Those that cannot be served: their name and the reason.
 refused 1 "'mamba' is not supported: it is recurrent" "${ask[@]}" -m "$zoo/mamba.gguf"
 refused 1 "'llama4' is not supported: its attention is cut into chunks" "${ask[@]}" \

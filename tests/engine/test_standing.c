@@ -401,6 +401,30 @@ static void positions_are_rebased_when_asked(void **state) {
     wn_engine_free(engine);
 }
 
+/* As after a cache was loaded: nothing was seen of a head that fills most of the context. */
+static void a_session_that_saw_nothing_is_rebased(void **state) {
+    const struct fixture *fixture = *state;
+    enum { N_CTX = 128, N = 120, BUDGET = 100 };
+    struct wn_engine *engine = engine_of(fixture, N_CTX);
+    const struct wn_standing_budget budget = budget_of(WN_SCORE_FORESIGHT, BUDGET, 16);
+    struct wn_session *session = NULL;
+    struct wn_standing_report report;
+    const struct wn_save_options with_ids = {.tokens = fixture->text.id, .n_tokens = 10};
+    assert_int_equal(wn_session_create(engine, &session, NULL), WN_OK);
+    fixture_feed(session, fixture->text.id, N);
+    assert_int_equal(wn_session_set_budget(session, &budget, NULL), WN_OK);
+    fixture_feed(session, fixture->text.id, N);
+    wn_session_standing_report(session, &report);
+    assert_true(report.n_rebased >= 1);
+    assert_int_equal(wn_session_n_tokens(session), 2 * N);
+    assert_sinks_and_order(session);
+    /* Its ids no longer stand at their positions. */
+    assert_int_equal(wn_session_save(session, "never-written.wkv", &with_ids, NULL), WN_E_ARG);
+    assert_int_equal(wn_session_feed(session, NULL, 1, NULL, NULL), WN_E_ARG);
+    wn_session_free(session);
+    wn_engine_free(engine);
+}
+
 static void only_what_is_held_must_fit_the_memory(void **state) {
     const struct fixture *fixture = *state;
     struct wn_engine_options options;
@@ -499,6 +523,7 @@ int main(void) {
         cmocka_unit_test(a_text_goes_on_beyond_the_context),
         cmocka_unit_test(a_head_that_keeps_everything_is_cut_to_half_of_the_context),
         cmocka_unit_test(positions_are_rebased_when_asked),
+        cmocka_unit_test(a_session_that_saw_nothing_is_rebased),
         cmocka_unit_test(only_what_is_held_must_fit_the_memory),
         cmocka_unit_test(a_fork_goes_on_as_its_original),
         cmocka_unit_test(a_budget_set_late_holds_soon),
