@@ -67,7 +67,7 @@ static const struct variant {
     bool (*is_supported)(void);
 } variants[] = {
 #if WN_KERNELS_X86
-    /* Two tables of one name, which give the same bits. */
+/* Two tables of one name, which give the same bits. */
 #if WN_KERNELS_VNNI
     {"avx512", wn_kernels_avx512_vnni, cpu_has_avx512_vnni},
 #endif
