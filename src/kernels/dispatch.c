@@ -48,11 +48,13 @@ static bool cpu_has_avx512(void) {
            has_bits(b, bit_AVX512F | bit_AVX512BW | bit_AVX512DQ | bit_AVX512VL);
 }
 
+#if WN_KERNELS_VNNI
 static bool cpu_has_avx512_vnni(void) {
     unsigned a, b, c, d;
     return cpu_has_avx512() && __get_cpuid_count(7, 0, &a, &b, &c, &d) &&
            has_bits(c, bit_AVX512VNNI);
 }
+#endif
 #endif
 
 static bool always(void) {
@@ -65,8 +67,10 @@ static const struct variant {
     bool (*is_supported)(void);
 } variants[] = {
 #if WN_KERNELS_X86
-    /* Two tables of one name, which give the same bits. */
+/* Two tables of one name, which give the same bits. */
+#if WN_KERNELS_VNNI
     {"avx512", wn_kernels_avx512_vnni, cpu_has_avx512_vnni},
+#endif
     {"avx512", wn_kernels_avx512, cpu_has_avx512},
     {"avx2", wn_kernels_avx2, cpu_has_avx2},
 #endif

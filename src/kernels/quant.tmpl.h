@@ -307,8 +307,11 @@ WN_INLINE void quantised_values(const enum wn_type type, const struct work *w,
             quantised_values_fixed(type, w, span, r, 2, prefetch);
             break;
         case 3:
-            quantised_values_fixed(type, w, span, r, 3, prefetch);
-            break;
+            if (FEW_ROWS > 3) {
+                quantised_values_fixed(type, w, span, r, 3, prefetch);
+                break;
+            }
+            /* fall through */
         default:
             quantised_values_fixed(type, w, span, r, FEW_ROWS, prefetch);
             break;

@@ -21,6 +21,11 @@
 #define WN_KERNELS_NEON 0
 #endif
 
+/* Builds that have no use for it leave it out by defining this as 0: it takes long to compile. */
+#if !defined(WN_KERNELS_VNNI)
+#define WN_KERNELS_VNNI WN_KERNELS_X86
+#endif
+
 #if WN_KERNELS_X86
 const struct wn_kernels *wn_kernels_avx2(void);
 const struct wn_kernels *wn_kernels_avx512(void);
