@@ -25,7 +25,7 @@ if [ ! -f "$zoo/llama.gguf" ]; then
     echo "skipped: there are no tiny models"
     exit 77
 fi
-speed=(bench speed -m "$zoo/llama.gguf" --length 64 -t 1 --rounds 1)
+speed=(bench speed -m "$zoo/llama.gguf" --length 64 -t 1 --rounds 1 --type f16)
 file=$work/speed.jsonl
 
 # A row for each share; llama.cpp has no cache of q8_0 for heads this small.
@@ -34,6 +34,10 @@ grep -Eq '^### 1 thread, f16, read bandwidth [0-9.]+ GB/s$' <<<"$out" || fail "n
 [ "$(grep -Ec '^\| 64 \| (100|50) % \| [0-9.]+ \| 0 % \| [0-9.]+ \| [0-9.]+ \| - \| [0-9.]+ x \|' <<<"$out")" -eq 4 ] ||
     fail "not two rows of each table"
 [ "$(wc -l <"$file")" -eq 4 ] || fail "not a header and three cells in the file"
+
+# Other stores are rows of their own.
+run 0 bench speed -m "$zoo/llama.gguf" --length 64 -t 1 --rounds 1 --keep 50% --json
+json '[row["type"] for row in d["rows"]] == ["f16", "q8_0", "q4_0"]'
 
 # What is there is shown and not measured again, what is missing is added.
 cp "$file" "$work/before"
