@@ -64,7 +64,7 @@ static wn_status save(struct wn_targets *targets, const struct wn_session *sessi
     }
     wn_session_usage(session, &usage);
     sizes->file_bytes = (int64_t)info.st_size;
-    sizes->kv_bytes = usage.kv_bytes - usage.slack_bytes;
+    sizes->kv_bytes = usage.kv_bytes;
     return WN_OK;
 }
 
