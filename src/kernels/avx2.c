@@ -35,19 +35,7 @@
 #pragma GCC pop_options
 #endif
 
-const struct wn_kernels *wn_kernels_avx2(void) {
-    static const struct wn_kernels table = {
-        .name = "avx2",
-        .encode_row = encode_row,
-        .decode_row = decode_row,
-        .attend = attend,
-        .scratch_bytes = scratch_bytes,
-        .observe = observe,
-        .sum_kept = sum_kept,
-        .merge = merge,
-        .dots = dots,
-        .row_norms = row_norms,
-    };
-    return &table;
-}
+#define WN_TABLE_FUNCTION wn_kernels_avx2
+#define WN_TABLE_NAME     "avx2"
+#include "kernels/table.tmpl.h"
 #endif

@@ -51,19 +51,7 @@
 #endif
 #endif
 
-const struct wn_kernels *wn_kernels_avx512(void) {
-    static const struct wn_kernels table = {
-        .name = "avx512",
-        .encode_row = encode_row,
-        .decode_row = decode_row,
-        .attend = attend,
-        .scratch_bytes = scratch_bytes,
-        .observe = observe,
-        .sum_kept = sum_kept,
-        .merge = merge,
-        .dots = dots,
-        .row_norms = row_norms,
-    };
-    return &table;
-}
+#define WN_TABLE_FUNCTION wn_kernels_avx512
+#define WN_TABLE_NAME     "avx512"
+#include "kernels/table.tmpl.h"
 #endif

@@ -22,19 +22,7 @@
 #include "kernels/attend.tmpl.h"
 #include "kernels/observe.tmpl.h"
 
-const struct wn_kernels *wn_kernels_neon(void) {
-    static const struct wn_kernels table = {
-        .name = "neon",
-        .encode_row = encode_row,
-        .decode_row = decode_row,
-        .attend = attend,
-        .scratch_bytes = scratch_bytes,
-        .observe = observe,
-        .sum_kept = sum_kept,
-        .merge = merge,
-        .dots = dots,
-        .row_norms = row_norms,
-    };
-    return &table;
-}
+#define WN_TABLE_FUNCTION wn_kernels_neon
+#define WN_TABLE_NAME     "neon"
+#include "kernels/table.tmpl.h"
 #endif

@@ -347,18 +347,6 @@ static void row_norms(const struct wn_kv *kv, int64_t first, int64_t last, float
     }
 }
 
-const struct wn_kernels *wn_kernels_reference(void) {
-    static const struct wn_kernels table = {
-        .name = "reference",
-        .encode_row = encode_row,
-        .decode_row = decode_row,
-        .attend = attend,
-        .scratch_bytes = scratch_bytes,
-        .observe = observe,
-        .sum_kept = sum_kept,
-        .merge = merge,
-        .dots = dots,
-        .row_norms = row_norms,
-    };
-    return &table;
-}
+#define WN_TABLE_FUNCTION wn_kernels_reference
+#define WN_TABLE_NAME     "reference"
+#include "kernels/table.tmpl.h"
