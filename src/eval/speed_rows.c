@@ -37,15 +37,6 @@ static bool read_peers(const json_t *values, int n, double n_tokens,
     return true;
 }
 
-/* Median of reference[i] / seconds[i]: how many times as fast. */
-static double ratio(const double *reference, const double *seconds, int n) {
-    double ratios[WN_MAX_ROUNDS];
-    for (int i = 0; i < n; i++) {
-        ratios[i] = reference[i] / seconds[i];
-    }
-    return wn_median(ratios, n);
-}
-
 static bool read_prefill(const json_t *values, const json_t *decoded, struct wn_speed_row *row) {
     double seconds[WN_MAX_ROUNDS], peers[WN_PEER_COUNT][WN_MAX_ROUNDS];
     const bool is_full = row->keep >= 1;
@@ -64,7 +55,7 @@ static bool read_prefill(const json_t *values, const json_t *decoded, struct wn_
     }
     row->prefill = length / wn_median(seconds, n);
     row->prefill_spread = wn_spread(seconds, n);
-    row->prefill_ratio = ratio(peers[WN_PEER_FLASH], seconds, n);
+    row->prefill_ratio = wn_median_ratio(peers[WN_PEER_FLASH], seconds, n);
     return true;
 }
 
@@ -82,7 +73,7 @@ static bool read_decode(const json_t *values, struct wn_speed_row *row) {
     }
     row->decode = n_tokens / wn_median(seconds, n);
     row->decode_spread = wn_spread(seconds, n);
-    row->decode_ratio = ratio(faster, seconds, n);
+    row->decode_ratio = wn_median_ratio(faster, seconds, n);
     row->kv_bytes = json_integer_value(json_object_get(values, "kv_bytes"));
     row->resident_bytes = json_integer_value(json_object_get(values, "resident_bytes"));
     row->n_entries = json_integer_value(json_object_get(values, "entries"));

@@ -57,12 +57,8 @@ static wn_status run_round(struct wn_targets *targets, struct race *race, int ro
 }
 
 static void report(struct wn_targets *targets, const struct race *race, int n_rounds) {
-    double ratio[WN_MAX_ROUNDS];
-    for (int i = 0; i < n_rounds; i++) {
-        ratio[i] = race->together[i] / race->alone[i];
-    }
-    wn_targets_add(targets, "decode_batch8_ratio", wn_median(ratio, n_rounds), WN_TARGET_AT_LEAST,
-                   2.5,
+    wn_targets_add(targets, "decode_batch8_ratio",
+                   wn_median_ratio(race->together, race->alone, n_rounds), WN_TARGET_AT_LEAST, 2.5,
                    "%d sessions of %d tokens: %.1f tokens/s together, %.1f one alone; median of %d "
                    "rounds",
                    N_SESSIONS, PROMPT_TOKENS, wn_median(race->together, n_rounds),

@@ -38,15 +38,8 @@ static wn_status compress(struct wn_targets *targets, struct wn_session **out,
     wn_policy_default(&policy, WN_SCORE_FORESIGHT);
     policy.keep = (struct wn_keep){.kind = WN_KEEP_SHARE, .share = KEEP_PERCENT / 100.0};
     wn_targets_note(targets, "file: %d tokens, keep %d %%", N_TOKENS, KEEP_PERCENT);
-    const double start = wn_clock();
-    wn_status status = wn_session_create(targets->engine, out, err);
-    if (status == WN_OK) {
-        status = wn_session_observe(*out, &policy, N_TOKENS, err);
-    }
-    if (status == WN_OK) {
-        status = wn_session_feed(*out, targets->all.id, N_TOKENS, NULL, err);
-    }
-    sizes->read_seconds = wn_clock() - start;
+    const wn_status status =
+        wn_targets_read(targets, &policy, N_TOKENS, out, &sizes->read_seconds, err);
     return status == WN_OK ? wn_session_compress(*out, &policy, NULL, err) : status;
 }
 

@@ -7,16 +7,15 @@
 
 static void measure_group(struct wn_targets *targets, struct wn_attend_bench *bench, int n_group,
                           const char *name, enum wn_target_kind kind) {
-    double read[WN_MAX_ROUNDS], attended[WN_MAX_ROUNDS], share[WN_MAX_ROUNDS];
+    double read[WN_MAX_ROUNDS], attended[WN_MAX_ROUNDS];
     const int n_rounds = (int)targets->n_rounds;
     bench->n_group = n_group;
     wn_attend_bench_seconds(bench);
     for (int i = 0; i < n_rounds; i++) {
         read[i] = wn_read_bandwidth(bench->data, bench->data_bytes, bench->n_threads);
         attended[i] = (double)bench->data_bytes / wn_attend_bench_seconds(bench);
-        share[i] = attended[i] / read[i];
     }
-    wn_targets_add(targets, name, wn_median(share, n_rounds), kind, 0.7,
+    wn_targets_add(targets, name, wn_median_ratio(attended, read, n_rounds), kind, 0.7,
                    "attention of %d query heads over %d heads of %d f16 entries of dimension %d, "
                    "%d threads: %.1f of %.1f GB/s",
                    n_group, WN_BENCH_HEADS, WN_BENCH_ENTRIES, WN_BENCH_DIM, bench->n_threads,

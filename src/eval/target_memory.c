@@ -13,13 +13,8 @@ struct sizes {
 static wn_status compress(struct wn_targets *targets, const struct wn_policy *policy,
                           struct sizes *sizes, struct wn_error *err) {
     struct wn_session *session = NULL;
-    wn_status status = wn_session_create(targets->engine, &session, err);
-    if (status == WN_OK) {
-        status = wn_session_observe(session, policy, N_TOKENS, err);
-    }
-    if (status == WN_OK) {
-        status = wn_session_feed(session, targets->all.id, N_TOKENS, NULL, err);
-    }
+    double seconds;
+    wn_status status = wn_targets_read(targets, policy, N_TOKENS, &session, &seconds, err);
     if (status == WN_OK) {
         wn_session_usage(session, &sizes->before);
         /* What earlier measurements left in the heap is no part of the fall. */

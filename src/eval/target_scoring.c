@@ -17,20 +17,6 @@ struct round {
     double accumulators;                    /* bytes, as a share of the KV's */
 };
 
-static wn_status prefill(const struct wn_targets *targets, const struct wn_policy *policy,
-                         struct wn_session **session, double *seconds, struct wn_error *err) {
-    wn_status status = wn_session_create(targets->engine, session, err);
-    if (status == WN_OK) {
-        status = wn_session_observe(*session, policy, N_TOKENS, err);
-    }
-    const double start = wn_clock();
-    if (status == WN_OK) {
-        status = wn_session_feed(*session, targets->all.id, N_TOKENS, NULL, err);
-    }
-    *seconds = wn_clock() - start;
-    return status;
-}
-
 static wn_status measure_round(const struct wn_targets *targets, struct round *round,
                                struct wn_error *err) {
     struct wn_policy window, all;
@@ -40,7 +26,8 @@ static wn_status measure_round(const struct wn_targets *targets, struct round *r
     wn_policy_default(&all, WN_SCORE_MIN_H);
     window.window = WINDOW;
     /* Keeping the window's queries is a copy: a prefill that does it is as good as plain. */
-    wn_status status = prefill(targets, &window, &session, &round->plain_seconds, err);
+    wn_status status =
+        wn_targets_read(targets, &window, N_TOKENS, &session, &round->plain_seconds, err);
     if (status == WN_OK) {
         status = wn_session_compress(session, &window, &report, err);
         round->window_seconds = report.seconds;
@@ -48,7 +35,7 @@ static wn_status measure_round(const struct wn_targets *targets, struct round *r
     wn_session_free(session);
     session = NULL;
     if (status == WN_OK) {
-        status = prefill(targets, &all, &session, &round->observed_seconds, err);
+        status = wn_targets_read(targets, &all, N_TOKENS, &session, &round->observed_seconds, err);
     }
     if (status == WN_OK) {
         struct wn_session_usage usage;

@@ -49,18 +49,11 @@ static wn_status read_peers(struct wn_targets *targets, struct decode_race *race
     return status;
 }
 
-/* Reads a text for a policy, which may be full. */
 static wn_status read_session(struct wn_targets *targets, const struct wn_policy *policy,
                               int64_t length, struct wn_session **session, double *seconds,
                               struct wn_error *err) {
     wn_targets_note(targets, "decode: winnow reads %lld tokens", (long long)length);
-    wn_status status = wn_session_create(targets->engine, session, err);
-    if (status == WN_OK) {
-        status = wn_session_observe(*session, policy, length, err);
-    }
-    return status == WN_OK
-               ? wn_race_feed_session(*session, targets->all.id, length, NULL, seconds, err)
-               : status;
+    return wn_targets_read(targets, policy, length, session, seconds, err);
 }
 
 static wn_status make_sessions(struct wn_targets *targets, struct decode_race *race,
@@ -125,15 +118,6 @@ static wn_status run_decode_race(struct wn_targets *targets, struct decode_race 
     return status;
 }
 
-/* Median of the rounds' ratios numerator / denominator. */
-static double median_ratio(const double *numerator, const double *denominator, int n_rounds) {
-    double ratio[WN_MAX_ROUNDS];
-    for (int i = 0; i < n_rounds; i++) {
-        ratio[i] = numerator[i] / denominator[i];
-    }
-    return wn_median(ratio, n_rounds);
-}
-
 static double speed(const double *seconds, int n_rounds) {
     return DECODE_TOKENS / wn_median(seconds, n_rounds);
 }
@@ -146,7 +130,7 @@ static void add_decode_ratio(struct wn_targets *targets, const struct decode_rac
         faster[i] =
             fmin(race->native_seconds[WN_PEER_FLASH][i], race->native_seconds[WN_PEER_PLAIN][i]);
     }
-    wn_targets_add(targets, name, median_ratio(faster, race->seconds[session], n_rounds),
+    wn_targets_add(targets, name, wn_median_ratio(faster, race->seconds[session], n_rounds),
                    WN_TARGET_AT_LEAST, target,
                    "at %lld tokens: winnow %.1f tokens/s; llama.cpp %.1f with, %.1f without flash "
                    "attention; median of %d rounds",
@@ -182,7 +166,7 @@ static void report_decode(struct wn_targets *targets, const struct decode_race *
                    1e3 / speed(race->seconds[2], n_rounds),
                    1e3 / speed(race->seconds[3], n_rounds));
     wn_targets_add(targets, "decode_flatness",
-                   median_ratio(race->seconds[KEEP_TENTH], race->seconds[SHORT_TEXT], n_rounds),
+                   wn_median_ratio(race->seconds[KEEP_TENTH], race->seconds[SHORT_TEXT], n_rounds),
                    WN_TARGET_AT_MOST, 1.1,
                    "a token's cost with a tenth of the %lld tokens' entries, over that with all of "
                    "a text of as many tokens",
@@ -240,13 +224,7 @@ static wn_status prefill_native(const struct wn_targets *targets, int64_t length
 static wn_status prefill_session(const struct wn_targets *targets, const struct wn_policy *policy,
                                  int64_t length, double *seconds, struct wn_error *err) {
     struct wn_session *session = NULL;
-    wn_status status = wn_session_create(targets->engine, &session, err);
-    if (status == WN_OK && policy != NULL) {
-        status = wn_session_observe(session, policy, length, err);
-    }
-    if (status == WN_OK) {
-        status = wn_race_feed_session(session, targets->all.id, length, NULL, seconds, err);
-    }
+    const wn_status status = wn_targets_read(targets, policy, length, &session, seconds, err);
     wn_session_free(session);
     return status;
 }
@@ -271,15 +249,15 @@ static wn_status measure_prefill(struct wn_targets *targets, const struct prefil
     if (status != WN_OK) {
         return status;
     }
-    wn_targets_add(targets, prefill->name, median_ratio(native, plain, n_rounds),
+    wn_targets_add(targets, prefill->name, wn_median_ratio(native, plain, n_rounds),
                    WN_TARGET_AT_LEAST, prefill->target,
                    "%lld tokens: winnow %.0f tokens/s, llama.cpp with flash attention %.0f; median "
                    "of %d rounds",
                    (long long)prefill->length, length / wn_median(plain, n_rounds),
                    length / wn_median(native, n_rounds), n_rounds);
     if (policy != NULL) {
-        wn_targets_add(targets, "prefill_observed_ratio", median_ratio(native, observed, n_rounds),
-                       WN_TARGET_NONE, 0.0,
+        wn_targets_add(targets, "prefill_observed_ratio",
+                       wn_median_ratio(native, observed, n_rounds), WN_TARGET_NONE, 0.0,
                        "the same while min-h observes every query: %.0f tokens/s",
                        length / wn_median(observed, n_rounds));
     }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "eval/targets.h"
 
+#include "eval/race.h"
 #include "eval/text_file.h"
 
 #include <stdarg.h>
@@ -93,6 +94,18 @@ void wn_targets_close(struct wn_targets *targets) {
     }
     targets->n_texts = 0;
     wn_tokens_free(&targets->all);
+}
+
+wn_status wn_targets_read(const struct wn_targets *targets, const struct wn_policy *policy,
+                          int64_t n, struct wn_session **out, double *seconds,
+                          struct wn_error *err) {
+    *seconds = 0.0;
+    wn_status status = wn_session_create(targets->engine, out, err);
+    if (status == WN_OK && policy != NULL) {
+        status = wn_session_observe(*out, policy, n, err);
+    }
+    return status == WN_OK ? wn_race_feed_session(*out, targets->all.id, n, NULL, seconds, err)
+                           : status;
 }
 
 void wn_targets_add(struct wn_targets *targets, const char *name, double measured,

@@ -57,6 +57,12 @@ struct wn_target_group {
 /* The groups in order, and their number. */
 const struct wn_target_group *wn_target_groups(int *n);
 
+/* Makes a session that observes for the policy (NULL: for none) and feeds it the first n tokens of all
+ * texts; seconds: of feeding. Free the session whatever the status. */
+wn_status wn_targets_read(const struct wn_targets *targets, const struct wn_policy *policy,
+                          int64_t n, struct wn_session **out, double *seconds,
+                          struct wn_error *err);
+
 /* A row; detail is printf-formatted. Used by the groups. */
 void wn_targets_add(struct wn_targets *targets, const char *name, double measured,
                     enum wn_target_kind kind, double target, const char *format, ...)

@@ -16,6 +16,14 @@ double wn_median(const double *values, int n) {
     return sorted[n / 2];
 }
 
+double wn_median_ratio(const double *numerator, const double *denominator, int n) {
+    double ratio[WN_MAX_ROUNDS];
+    for (int i = 0; i < n; i++) {
+        ratio[i] = numerator[i] / denominator[i];
+    }
+    return wn_median(ratio, n);
+}
+
 double wn_spread(const double *values, int n) {
     double smallest = values[0], largest = values[0];
     for (int i = 1; i < n; i++) {

@@ -8,6 +8,8 @@ enum { WN_MAX_ROUNDS = 99 };
 
 /* The middle value of n <= WN_MAX_ROUNDS, n odd. */
 double wn_median(const double *values, int n);
+/* The middle of the ratios numerator[i] / denominator[i] of n rounds. */
+double wn_median_ratio(const double *numerator, const double *denominator, int n);
 /* (largest - smallest) / median of n >= 1 values; 0 for one value. */
 double wn_spread(const double *values, int n);
 
