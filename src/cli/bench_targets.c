@@ -3,6 +3,7 @@
 #include "cli/commands.h"
 #include "cli/kernel_choice.h"
 #include "cli/memory.h"
+#include "cli/reading_options.h"
 #include "cli/suggest.h"
 #include "eval/targets.h"
 
@@ -10,21 +11,15 @@
 #include <string.h>
 
 struct bench_options {
-    const char *model_path, *texts, *reference, *kernels;
+    struct wn_reading_options reading; /* model, threads and kernels */
+    const char *texts, *reference;
     struct wn_flag_texts only, lengths;
-    int64_t n_threads, n_rounds, n_samples;
+    int64_t n_rounds, n_samples;
 };
 
 #define FIELD(name) .offset = offsetof(struct bench_options, name)
 
 static const struct wn_flag flags[] = {
-    {.name = "model",
-     .short_name = "m",
-     .value = "FILE",
-     .section = "Task",
-     .kind = WN_FLAG_TEXT,
-     FIELD(model_path),
-     .help = "The GGUF model. Without it the environment's WINNOW_MODEL is used."},
     {.name = "texts",
      .value = "DIR",
      .section = "Task",
@@ -78,14 +73,19 @@ static const struct wn_flag flags[] = {
      .value = "N",
      .section = "Machine",
      .kind = WN_FLAG_INTEGER,
-     FIELD(n_threads),
+     FIELD(reading.n_threads),
      .min = 0,
      .max = 256,
      .preset = "0",
      .help = "Threads; 0 uses all cores."},
 };
 
-static const struct wn_flag_part part = {flags, sizeof flags / sizeof flags[0], 0};
+/* Of the flags of readings the model alone. */
+enum { N_SOURCE = 1 };
+static const struct wn_flag_part parts[] = {
+    {wn_reading_source, N_SOURCE, offsetof(struct bench_options, reading)},
+    {flags, sizeof flags / sizeof flags[0], 0},
+};
 
 static const struct wn_flag_table table = {
     .command = "bench targets",
@@ -95,8 +95,8 @@ static const struct wn_flag_table table = {
         "and prints a row each: name, measured, target, ok or short. The exit status is 1 when one "
         "is short.\n"
         "\n" WN_KERNEL_CHOICE_HELP,
-    .parts = &part,
-    .n_parts = 1,
+    .parts = parts,
+    .n_parts = sizeof parts / sizeof parts[0],
 };
 
 struct printer {
@@ -203,23 +203,13 @@ static wn_status measure(const struct bench_options *options, struct wn_targets 
     return status;
 }
 
-static wn_status read_environment(struct bench_options *options, struct wn_error *err) {
-    if (options->model_path == NULL) {
-        options->model_path = getenv("WINNOW_MODEL");
-    }
-    if (options->model_path == NULL) {
-        return wn_error_set(err, WN_E_ARG, "no model (give one with -m or in WINNOW_MODEL)");
-    }
-    return wn_kernel_choice(&options->kernels, err);
-}
-
 static wn_status run(const struct bench_options *options, struct wn_targets *targets,
                      struct wn_error *err) {
     struct wn_engine_options engine_options;
     wn_engine_options_default(&engine_options);
-    engine_options.n_threads = (int)options->n_threads;
-    engine_options.kernels = options->kernels;
-    wn_status status = wn_model_open(options->model_path, &targets->model, err);
+    engine_options.n_threads = (int)options->reading.n_threads;
+    engine_options.kernels = options->reading.kernels;
+    wn_status status = wn_model_open(options->reading.model_path, &targets->model, err);
     if (status == WN_OK) {
         status = wn_engine_create(targets->model, &engine_options, &targets->engine, err);
     }
@@ -267,7 +257,7 @@ int wn_cmd_bench_targets(int argc, char **argv) {
         .resident_bytes = wn_resident_bytes,
         .user = &printer,
     };
-    if (read_environment(&options, &err) != WN_OK ||
+    if (wn_reading_options_check_model(&options.reading, &err) != WN_OK ||
         read_lengths(&options, &targets, &err) != WN_OK) {
         fprintf(stderr, "winnow: %s\n", err.message);
         return WN_EXIT_USAGE;
