@@ -9,16 +9,6 @@
 
 /* ---- text ---- */
 
-/* Positions are re-based of a text longer than the context that it was read in. */
-static void print_rebased(const struct wn_ask *ask, FILE *out) {
-    const int64_t n_text = wn_cache_n_text(&ask->cache.info, ask->cache.meta);
-    struct wn_text32 positions;
-    if (n_text > ask->cache.info.n_tokens) {
-        fprintf(out, "positions  re-based to %s\n",
-                wn_format_count(ask->cache.info.n_tokens, &positions));
-    }
-}
-
 static void print_loaded(const struct wn_ask *ask, FILE *out) {
     struct wn_cache_summary sum;
     struct wn_text32 mean, count, bytes;
@@ -29,6 +19,7 @@ static void print_loaded(const struct wn_ask *ask, FILE *out) {
             wn_format_count((int64_t)llround(sum.mean_kept), &mean),
             wn_format_count(n_text, &count), 1e3 * ask->cache.load_seconds, 100 * sum.kept_share,
             wn_format_bytes(sum.kv_bytes, &bytes), ask->options->cache_path);
+    wn_cache_print_positions(&ask->cache.info, n_text, out);
 }
 
 void wn_ask_print_report(const struct wn_ask *ask, FILE *out) {
@@ -39,7 +30,6 @@ void wn_ask_print_report(const struct wn_ask *ask, FILE *out) {
         wn_reading_print_stopped(reading, "; so far:", out);
     }
     print_loaded(ask, out);
-    print_rebased(ask, out);
     if (ask->options->interactive) {
         fprintf(out, "questions  %d\n", ask->n_asked);
     } else {

@@ -41,6 +41,13 @@ void wn_cache_summarize(const struct wn_cache_info *info, int64_t n_text,
     divide(out);
 }
 
+void wn_cache_print_positions(const struct wn_cache_info *info, int64_t n_text, FILE *out) {
+    struct wn_text32 positions;
+    if (n_text > info->n_tokens) {
+        fprintf(out, "positions  re-based to %s\n", wn_format_count(info->n_tokens, &positions));
+    }
+}
+
 void wn_cache_print_layers(const struct wn_cache_info *info, int64_t n_text, FILE *out) {
     struct wn_text32 bytes;
     fprintf(out, "%5s %6s %8s %10s %8s %7s %10s\n", "layer", "heads", "min", "mean", "max", "share",

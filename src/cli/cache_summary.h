@@ -21,6 +21,8 @@ void wn_cache_summarize_layer(const struct wn_cache_info *info, int64_t n_text, 
 void wn_cache_summarize(const struct wn_cache_info *info, int64_t n_text,
                         struct wn_cache_summary *out);
 
+/* The line "positions", of a text whose positions were re-based. */
+void wn_cache_print_positions(const struct wn_cache_info *info, int64_t n_text, FILE *out);
 /* A line for each layer. */
 void wn_cache_print_layers(const struct wn_cache_info *info, int64_t n_text, FILE *out);
 

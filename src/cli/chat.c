@@ -39,16 +39,12 @@ static wn_status find_model(struct wn_chat *chat, struct wn_cache_source *source
     return chat->model_path != NULL ? WN_OK : refuse_memory(err);
 }
 
-/* Entries per head that a conversation in a context of n_ctx tokens holds at most. */
+/* Entries per head that the budget leaves a conversation in a context of n_ctx tokens; 0: all. */
 static int64_t n_held(const struct wn_chat *chat, int64_t n_ctx) {
     const int64_t n_document = chat->reading.document_tokens.n;
     const int64_t n_budget = wn_standing_tokens(chat->options->standing.decode, n_ctx);
-    if (n_budget == 0) {
-        return n_ctx;
-    }
     /* A document that fits the context is read as a whole. */
-    const int64_t n_read = n_document <= n_ctx ? n_document : 0;
-    return (n_read > n_budget ? n_read : n_budget) + chat->options->reading.n_batch;
+    return n_budget > 0 && n_document <= n_ctx && n_document > n_budget ? n_document : n_budget;
 }
 
 /* The context: what -c or the model says. Left to us, it is halved where memory does not hold it. */

@@ -55,7 +55,7 @@ static wn_status prepare(struct compress *compress, struct wn_error *err) {
     const int64_t n_prefill = wn_standing_tokens(options->standing.prefill, limit);
     if (status == WN_OK) {
         status = wn_standing_check_context("prefill-budget", n_prefill, limit, err);
-        reading->n_held = n_prefill > 0 ? n_prefill + options->reading.n_batch : 0;
+        reading->n_held = n_prefill;
     }
     const struct wn_policy *fallback = options->has_fallback ? &options->fallback : NULL;
     if (status == WN_OK) {

@@ -102,9 +102,7 @@ static void print_text(const char *path, const struct wn_cache_info *info, const
     print_policy(meta, out);
     fprintf(out, "tokens     %s, ids of %s\n", wn_format_count(n_text, &a),
             wn_format_count(info->n_token_ids, &b));
-    if (n_text > info->n_tokens) {
-        fprintf(out, "positions  re-based to %s\n", wn_format_count(info->n_tokens, &a));
-    }
+    wn_cache_print_positions(info, n_text, out);
     fprintf(out, "entries    %s kept per head (%s to %s) of %s: %.1f %%\n",
             wn_format_count((int64_t)llround(sum.mean_kept), &a), wn_format_count(sum.min_kept, &b),
             wn_format_count(sum.max_kept, &c), wn_format_count(n_text, &d), 100 * sum.kept_share);

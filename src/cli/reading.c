@@ -388,7 +388,7 @@ wn_status wn_reading_make_engine(struct wn_reading *reading, int64_t n_ctx, stru
     engine_options.n_batch = (int)options->n_batch;
     engine_options.n_threads = (int)options->n_threads;
     engine_options.kernels = options->kernels;
-    engine_options.n_held = reading->n_held;
+    engine_options.n_held = reading->n_held > 0 ? reading->n_held + options->n_batch : 0;
     engine_options.k_type = (enum wn_type)options->k_type;
     engine_options.v_type = (enum wn_type)options->v_type;
     struct wn_error why = {0};

@@ -36,7 +36,7 @@ struct wn_reading {
     int64_t n_loaded;     /* tokens that stand in a cache already, instead of a document */
     int64_t n_prompt_max; /* longest prompt, tokens */
     bool is_bounded;      /* it is read under a budget, and may be longer than the context */
-    int64_t n_held;       /* most entries a head that sessions hold under budgets; 0: all */
+    int64_t n_held;       /* most entries a head that budgets leave between steps; 0: all */
 
     struct wn_model *model;
     struct wn_model_info model_info;

@@ -25,10 +25,9 @@ static wn_status plan_budgets(struct wn_run *run, int64_t limit, struct wn_error
     if (run->n_decode == 0 && run->reading.n_prompt_max >= limit) {
         run->n_decode = run->n_prefill;
     }
-    /* Until it is compressed a prompt takes a step more than its budget, whatever follows less. */
+    /* A prompt that is read whole is held whole, whatever follows. */
     if (run->n_prefill > 0) {
-        run->reading.n_held = (run->n_prefill > run->n_decode ? run->n_prefill : run->n_decode) +
-                              run->options->reading.n_batch;
+        run->reading.n_held = run->n_prefill > run->n_decode ? run->n_prefill : run->n_decode;
     }
     wn_status status = wn_standing_check_context("prefill-budget", run->n_prefill, limit, err);
     return status == WN_OK ? wn_standing_check_context("decode-budget", run->n_decode, limit, err)

@@ -8,7 +8,7 @@
 
 /* ---- life ---- */
 
-/* Enough for the layer's shape, and for one of halves. */
+/* Enough for the layer's shape, and for one of halves, which the self-check has. */
 static size_t layer_kernel_bytes(const struct wn_attention *attention,
                                  const struct wn_page_layout *layout, int n_rows) {
     struct wn_page_layout halves;

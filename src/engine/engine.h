@@ -262,12 +262,14 @@ wn_status wn_session_settle(struct wn_session *session, struct wn_error *err);
  * what comes nearest to it with the last queries. */
 struct wn_policy wn_session_policy(const struct wn_session *session,
                                    const struct wn_policy *policy);
-/* Moves the positions of all entries down; the errors of wn_session_rebase. And whether that can be
- * done once no head has more than `most` entries. */
-wn_status wn_session_move_down(struct wn_session *session, struct wn_error *err);
+/* Whether the model, in its context, lets positions be re-based. */
 bool wn_engine_can_rebase(const struct wn_engine *engine);
-wn_status wn_session_check_move(const struct wn_session *session, int64_t most,
-                                struct wn_error *err);
+/* Where a text ends whose positions are moved down when no head has more than `most` entries. WN_E_MODEL,
+ * WN_E_CONTEXT as wn_session_rebase. */
+wn_status wn_session_find_end(const struct wn_session *session, int64_t most, int64_t *n_after,
+                              struct wn_error *err);
+/* Moves the positions of all entries down; the errors of wn_session_rebase. */
+wn_status wn_session_move_down(struct wn_session *session, struct wn_error *err);
 /*
  * New positions of a head's n entries at ascending positions below n_tokens, for a text that becomes
  * n_after tokens long, n <= n_after <= n_tokens: the first n_sink positions stay, the last n_after / 2

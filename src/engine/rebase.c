@@ -130,10 +130,8 @@ bool wn_engine_can_rebase(const struct wn_engine *engine) {
            widest_window(engine) <= engine->n_ctx - engine->n_ctx / 4;
 }
 
-/* Where a text ends that is moved down while no head has more than `most` entries. WN_E_MODEL, WN_E_CONTEXT:
- * it cannot be. */
-static wn_status find_end(const struct wn_session *session, int64_t most, int64_t *n_after,
-                          struct wn_error *err) {
+wn_status wn_session_find_end(const struct wn_session *session, int64_t most, int64_t *n_after,
+                              struct wn_error *err) {
     const struct wn_engine *engine = session->engine;
     const int64_t slack = session->standing.budget.slack, quarter = engine->n_ctx / 4;
     if (engine->key_fault[0] != '\0')
@@ -157,18 +155,12 @@ static wn_status find_end(const struct wn_session *session, int64_t most, int64_
     return WN_OK;
 }
 
-wn_status wn_session_check_move(const struct wn_session *session, int64_t most,
-                                struct wn_error *err) {
-    int64_t n_after;
-    return find_end(session, most, &n_after, err);
-}
-
 wn_status wn_session_move_down(struct wn_session *session, struct wn_error *err) {
     const struct wn_standing_budget *budget = &session->standing.budget;
     struct wn_store_usage usage;
     wn_store_usage(session->store, &usage);
     struct rebasing r = {.session = session};
-    wn_status status = find_end(session, usage.max_entries, &r.n_after, err);
+    wn_status status = wn_session_find_end(session, usage.max_entries, &r.n_after, err);
     if (status != WN_OK)
         return status;
     r.n_sink = budget->policy.sink > FEWEST_SINKS ? budget->policy.sink : FEWEST_SINKS;

@@ -194,7 +194,8 @@ wn_status wn_session_rebase(struct wn_session *session, struct wn_error *err) {
     const int64_t most = wn_session_count_entries(session).max_entries;
     /* A head that keeps almost everything leaves no lower positions to move to. */
     const bool compresses = session->standing.is_set && most > half;
-    wn_status status = wn_session_check_move(session, compresses ? half : most, err);
+    int64_t n_after;
+    wn_status status = wn_session_find_end(session, compresses ? half : most, &n_after, err);
     if (status == WN_OK && compresses)
         status = compress_to_budget(session, half, err);
     if (status == WN_OK)
