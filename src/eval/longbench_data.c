@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "eval/longbench_data.h"
 
+#include "core/arrays.h"
 #include "eval/string_list.h"
 #include "eval/text_file.h"
 #include "eval/text_metrics.h"
@@ -80,8 +81,8 @@ static void free_example(struct wn_longbench_example *example) {
     free(example->id);
     free(example->input);
     free(example->context);
-    wn_strings_free(example->answer, example->n_answers);
-    wn_strings_free(example->class_name, example->n_class_names);
+    wn_free_arrays(example->answer, example->n_answers);
+    wn_free_arrays(example->class_name, example->n_class_names);
 }
 
 static char *copy_of(struct reader *reader, const char *text) {
@@ -107,7 +108,7 @@ static void read_texts(struct reader *reader, const json_t *array, char ***list,
     json_array_foreach(array, i, entry) {
         const char *text = json_string_value(entry);
         if (text == NULL) {
-            wn_strings_free(*list, *n);
+            wn_free_arrays(*list, *n);
             *list = NULL;
             *n = 0;
             return;
@@ -157,16 +158,13 @@ static void read_example(struct reader *reader, const json_t *object, int64_t li
 
 static void keep_example(struct reader *reader, const struct wn_longbench_example *example) {
     struct wn_longbench_set *set = &reader->set;
-    if (set->n == reader->room) {
-        const int64_t room = 2 * reader->room + 16;
-        struct wn_longbench_example *larger = realloc(set->example, (size_t)room * sizeof *larger);
-        if (larger == NULL) {
-            reader->failed = true;
-            return;
-        }
-        set->example = larger;
-        reader->room = room;
+    struct wn_longbench_example *larger =
+        wn_grown(set->example, set->n + 1, &reader->room, sizeof *larger);
+    if (larger == NULL) {
+        reader->failed = true;
+        return;
     }
+    set->example = larger;
     set->example[set->n++] = *example;
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "eval/qa_data.h"
 
+#include "core/arrays.h"
 #include "eval/string_list.h"
 #include "eval/text_buffer.h"
 #include "eval/text_file.h"
@@ -17,22 +18,7 @@ struct reader {
     bool failed;   /* out of memory */
 };
 
-/* ---- growing ---- */
-
-/* Room for one more of `bytes` each. */
-static bool make_room(struct reader *reader, void **array, int64_t n, int64_t *room, size_t bytes) {
-    if (n < *room) {
-        return true;
-    }
-    void *larger = realloc(*array, (size_t)(2 * *room + 16) * bytes);
-    if (larger == NULL) {
-        reader->failed = true;
-        return false;
-    }
-    *array = larger;
-    *room = 2 * *room + 16;
-    return true;
-}
+/* ---- paragraphs ---- */
 
 static bool is_blank(const char *text) {
     return text[strspn(text, " \t\n\v\f\r")] == '\0';
@@ -48,11 +34,10 @@ static int64_t add_paragraph(struct reader *reader, const char *text) {
     if (is_blank(text)) {
         return -1;
     }
-    void *array = data->paragraph;
-    const bool ok = make_room(reader, &array, data->n_paragraphs, &reader->paragraph_room,
-                              sizeof *data->paragraph);
-    data->paragraph = array;
-    char *copy = ok ? strdup(text) : NULL;
+    char **larger =
+        wn_grown(data->paragraph, data->n_paragraphs + 1, &reader->paragraph_room, sizeof *larger);
+    data->paragraph = larger != NULL ? larger : data->paragraph;
+    char *copy = larger != NULL ? strdup(text) : NULL;
     if (copy == NULL ||
         json_object_set_new(reader->index, text, json_integer(data->n_paragraphs)) != 0) {
         free(copy);
@@ -67,7 +52,7 @@ static int64_t add_paragraph(struct reader *reader, const char *text) {
 
 static void free_question(struct wn_qa_question *question) {
     free(question->question);
-    wn_strings_free(question->answer, question->n_answers);
+    wn_free_arrays(question->answer, question->n_answers);
     free(question->paragraph);
 }
 
@@ -117,15 +102,14 @@ static bool can_be_answered(const struct wn_qa_data *data, const struct wn_qa_qu
 static void finish_question(struct reader *reader, const json_t *text,
                             struct wn_qa_question *question) {
     struct wn_qa_data *data = &reader->data;
-    void *array = data->question;
     const char *words = json_string_value(text);
     bool ok = words != NULL && !is_blank(words) && can_be_answered(data, question);
     data->n_skipped += !ok;
     if (ok) {
-        ok = make_room(reader, &array, data->n_questions, &reader->question_room,
-                       sizeof *data->question);
-        data->question = array;
-        question->question = ok ? strdup(words) : NULL;
+        struct wn_qa_question *larger =
+            wn_grown(data->question, data->n_questions + 1, &reader->question_room, sizeof *larger);
+        data->question = larger != NULL ? larger : data->question;
+        question->question = larger != NULL ? strdup(words) : NULL;
         reader->failed = reader->failed || question->question == NULL;
     }
     if (!ok || reader->failed) {

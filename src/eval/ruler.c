@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "eval/ruler.h"
 
+#include "core/arrays.h"
 #include "eval/ruler_job.h"
 #include "eval/string_list.h"
 
@@ -134,7 +135,7 @@ void wn_ruler_sample_free(struct wn_ruler_sample *sample) {
     }
     free(sample->context);
     free(sample->question);
-    wn_strings_free(sample->answer, sample->n_answers);
+    wn_free_arrays(sample->answer, sample->n_answers);
     *sample = (struct wn_ruler_sample){0};
 }
 

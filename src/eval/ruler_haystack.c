@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "eval/ruler_haystack.h"
 
+#include "core/arrays.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -58,15 +60,12 @@ static wn_status split_words(struct wn_haystack *haystack, struct wn_error *err)
     int64_t n_in_sentence = 0, room = 0;
     struct wn_haystack_word word = {0};
     while (next_word(haystack, word.offset + word.n_bytes, &word)) {
-        if (haystack->n_words == room) {
-            room = 2 * room + 1024;
-            struct wn_haystack_word *larger =
-                realloc(haystack->words, (size_t)room * sizeof *larger);
-            if (larger == NULL) {
-                return wn_error_set(err, WN_E_MEMORY, "out of memory while reading the essay");
-            }
-            haystack->words = larger;
+        struct wn_haystack_word *larger =
+            wn_grown(haystack->words, haystack->n_words + 1, &room, sizeof *larger);
+        if (larger == NULL) {
+            return wn_error_set(err, WN_E_MEMORY, "out of memory while reading the essay");
         }
+        haystack->words = larger;
         haystack->words[haystack->n_words++] = word;
         haystack->n_sentences += word.ends_sentence;
         if (++n_in_sentence > SENTENCE_WORDS_MAX) {

@@ -3,6 +3,7 @@
  * RULER's question answering: the paragraphs that a question is about, among as many others as the
  * length has room for, all in random order.
  */
+#include "core/arrays.h"
 #include "eval/qa_data.h"
 #include "eval/ruler_job.h"
 
@@ -86,16 +87,12 @@ static size_t cut_words(const char *text, int64_t *n_words) {
 /* Adds a paragraph, of which n_bytes are written, at a random place that does not depend on how many
  * there are. */
 static bool add_place(struct plan *plan, const char *paragraph, size_t n_bytes) {
-    if (plan->n_places == plan->room) {
-        const int64_t room = 2 * plan->room + 16;
-        struct place *larger = realloc(plan->place, (size_t)room * sizeof *larger);
-        if (larger == NULL) {
-            return false;
-        }
-        plan->place = larger;
-        plan->room = room;
-    }
     struct wn_rng rng;
+    struct place *larger = wn_grown(plan->place, plan->n_places + 1, &plan->room, sizeof *larger);
+    if (larger == NULL) {
+        return false;
+    }
+    plan->place = larger;
     wn_ruler_seed(plan->job, STREAM_PLACES + (uint64_t)plan->n_places, &rng);
     plan->place[plan->n_places] =
         (struct place){wn_rng_next(&rng), plan->n_places, paragraph, n_bytes};

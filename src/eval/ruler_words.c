@@ -3,6 +3,7 @@
  * RULER's aggregation tasks: which words of a list are the most frequent. cwe: ten words stand out
  * from many equally frequent ones. fwe: coded words follow Zipf's law, and the first is noise.
  */
+#include "core/arrays.h"
 #include "eval/ruler_job.h"
 #include "eval/word_list.h"
 
@@ -34,16 +35,12 @@ struct entries {
 static void add_entries(const struct wn_ruler_job *job, struct entries *entries, int64_t word,
                         int64_t n) {
     struct wn_rng rng;
-    if (entries->n + n > entries->room) {
-        const int64_t room = 2 * (entries->n + n);
-        struct entry *larger = realloc(entries->at, (size_t)room * sizeof *larger);
-        if (larger == NULL) {
-            entries->failed = true;
-            return;
-        }
-        entries->at = larger;
-        entries->room = room;
+    struct entry *larger = wn_grown(entries->at, entries->n + n, &entries->room, sizeof *larger);
+    if (larger == NULL) {
+        entries->failed = true;
+        return;
     }
+    entries->at = larger;
     wn_ruler_seed(job, STREAM_RANKS + (uint64_t)word, &rng);
     for (int64_t i = 0; i < n; i++) {
         entries->at[entries->n++] = (struct entry){wn_rng_next(&rng), word};

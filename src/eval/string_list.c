@@ -15,10 +15,3 @@ bool wn_strings_add(char ***list, int *n, const char *text) {
     *list = larger;
     return true;
 }
-
-void wn_strings_free(char **list, int n) {
-    for (int i = 0; i < n; i++) {
-        free(list[i]);
-    }
-    free(list);
-}
