@@ -28,6 +28,8 @@ enum {
     WN_READING_N_TYPES = 2,
     WN_READING_N_CALIBRATION = 1
 };
+/* The row of the machine's that gives the threads, for those who have no other. */
+enum { WN_READING_ROW_THREADS = 1 };
 extern const struct wn_flag wn_reading_source[WN_READING_N_SOURCE];
 extern const struct wn_flag wn_reading_machine[WN_READING_N_MACHINE];
 /* Behind the machine's, where the cache is made here. */

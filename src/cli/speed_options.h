@@ -4,17 +4,14 @@
 #ifndef WN_CLI_SPEED_OPTIONS_H
 #define WN_CLI_SPEED_OPTIONS_H
 
-#include "cli/args.h"
-#include "cli/reading_options.h"
+#include "cli/bench_options.h"
 #include "eval/speed_plan.h"
 
 struct wn_speed_options {
-    struct wn_reading_options reading; /* model, kernels and quiet; no document */
-    struct wn_flag_texts lengths, keeps, types, threads;
+    struct wn_bench_options bench; /* of these no policies and no seed */
+    struct wn_flag_texts lengths, types, threads;
     int64_t n_rounds;
-    struct wn_shard shard;
-    const char *output_path, *plot_path; /* NULL: none */
-    bool json, markdown, help;
+    const char *plot_path;     /* NULL: none */
     struct wn_speed_plan plan; /* of the above */
 };
 

@@ -55,7 +55,7 @@ static void test_defaults(void **state) {
     assert_int_equal(plan->threads[0], 4);
     assert_int_equal(plan->n_rounds, 3);
     assert_int_equal(plan->shard.count, 1);
-    assert_null(options.output_path);
+    assert_null(options.bench.output_path);
 }
 
 static void test_filters(void **state) {
@@ -75,9 +75,9 @@ static void test_filters(void **state) {
     assert_int_equal(plan->n_rounds, 7);
     assert_int_equal(plan->shard.index, 1);
     assert_int_equal(plan->shard.count, 3);
-    assert_string_equal(options.output_path, "out");
+    assert_string_equal(options.bench.output_path, "out");
     assert_string_equal(options.plot_path, "p");
-    assert_true(options.markdown);
+    assert_true(options.bench.markdown);
 }
 
 static void test_refusals(void **state) {

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: MIT */
+#include "eval/bench_method.h"
+
+bool wn_bench_method_is_random(const struct wn_bench_method *method) {
+    return method->policy.select == WN_SELECT_SAMPLE || method->policy.score == WN_SCORE_RANDOM;
+}
+
+struct wn_policy wn_bench_method_policy(const struct wn_bench_method *method, double keep,
+                                        uint64_t seed) {
+    struct wn_policy policy = method->policy;
+    policy.keep = (struct wn_keep){.kind = WN_KEEP_SHARE, .share = keep};
+    policy.seed = seed;
+    return policy;
+}
