@@ -98,8 +98,8 @@ static int width_of_column(const struct wn_report_table *table, int column) {
     int width = width_of(table->column[column].head);
     for (int row = 0; row < table->n_rows; row++) {
         const struct wn_report_cell *cell = &table->cell[row * table->n_columns + column];
-        const int n =
-            width_of(wn_report_cell_text(&table->column[column], cell, buffer)) + cell->is_best;
+        const int n = width_of(wn_report_cell_text(&table->column[column], cell, buffer)) +
+                      (cell->words == NULL && table->column[column].best != WN_REPORT_NO_BEST);
         width = n > width ? n : width;
     }
     return width;

@@ -29,6 +29,14 @@ static const struct benchmark {
     {"perplexity", "Perplexity in a cache of one size",
      "Long texts are read through a cache that never holds more entries than its budget.",
      wn_report_make_perplexity},
+    {"attention-error", "Error of attention",
+     "How far attention over a sample of the entries is from attention over all of them.",
+     wn_report_make_attention},
+    {"ratio", "What is kept of what was asked for",
+     "The share of entries that stay, beside the share that was asked for.", wn_report_make_ratio},
+    {"speed", "Speed",
+     "Reading and decoding beside llama.cpp in the same process, in turns on the same machine.",
+     wn_report_make_speed},
 };
 enum { N_BENCHMARKS = sizeof benchmarks / sizeof benchmarks[0] };
 

@@ -218,9 +218,9 @@ int wn_tasks_wins(const struct wn_tasks_report *t, int keep, double *win, int *n
 
 const char *wn_tasks_title(const struct wn_tasks_report *t) {
     const char *mode = t->modes.name[t->mode];
-    return t->length < 0
-               ? wn_report_text(t->report, "%s", mode)
-               : wn_report_text(t->report, "%s, %.0f tokens", mode, t->lengths.value[t->length]);
+    return t->length < 0 ? wn_report_text(t->report, "question-%s", mode)
+                         : wn_report_text(t->report, "question-%s, %.0f tokens", mode,
+                                          t->lengths.value[t->length]);
 }
 
 const char *wn_tasks_name(const struct wn_tasks_report *t) {

@@ -151,12 +151,13 @@ void wn_tasks_put_tables(const struct wn_tasks_report *t) {
 
 /* ---- findings ---- */
 
-static int find_best(const struct wn_tasks_report *t, int keep) {
+/* The best arm at a share, but for one that is left out (-1: none); -1: there is none. */
+static int find_best(const struct wn_tasks_report *t, int keep, int left_out) {
     int best = -1;
     for (int method = 0; method < t->methods.n; method++) {
         const int arm = wn_tasks_arm(t, method, keep);
         const double score = wn_tasks_overall(t, arm).mean;
-        if (!wn_tasks_is_full(t, method) && isfinite(score) &&
+        if (arm != left_out && !wn_tasks_is_full(t, method) && isfinite(score) &&
             (best < 0 || score > wn_tasks_overall(t, best).mean)) {
             best = arm;
         }
@@ -164,8 +165,21 @@ static int find_best(const struct wn_tasks_report *t, int keep) {
     return best;
 }
 
+/* "; next is METHOD with 61.1", and whether that is clearly less. */
+static const char *describe_next(const struct wn_tasks_report *t, struct wn_mean best, int next) {
+    char text[WN_REPORT_NUMBER_BYTES];
+    if (next < 0) {
+        return "";
+    }
+    const struct wn_mean score = wn_tasks_overall(t, next);
+    const bool are_apart = best.mean - best.half > score.mean + score.half;
+    return wn_report_text(t->report, "; next is %s with %s%s", t->methods.name[next / t->keeps.n],
+                          wn_report_format(WN_REPORT_SCORE, score.mean, text),
+                          are_apart ? "" : ", which these samples do not clearly tell apart");
+}
+
 static void find_at(const struct wn_tasks_report *t, int keep) {
-    const int best = find_best(t, keep);
+    const int best = find_best(t, keep, -1);
     char share[WN_REPORT_NUMBER_BYTES], score[WN_REPORT_NUMBER_BYTES], of[WN_REPORT_NUMBER_BYTES];
     if (best < 0) {
         return;
@@ -176,10 +190,11 @@ static void find_at(const struct wn_tasks_report *t, int keep) {
                                ? wn_report_text(t->report, ", %s of the full cache's score",
                                                 wn_report_format(WN_REPORT_SHARE, of_full, of))
                                : "";
-    wn_report_find(t->section, "At %s of the cache (%s), %s scores best with %s of 100%s.",
-                   wn_tasks_title(t), wn_report_format(WN_REPORT_KEEP, t->keeps.value[keep], share),
+    wn_report_find(t->section, "At %s of the cache (%s), %s scores %s of 100%s%s.",
+                   wn_report_format(WN_REPORT_KEEP, t->keeps.value[keep], share), wn_tasks_title(t),
                    t->methods.name[best / t->keeps.n],
-                   wn_report_format(WN_REPORT_SCORE, overall.mean, score), compared);
+                   wn_report_format(WN_REPORT_SCORE, overall.mean, score), compared,
+                   describe_next(t, overall, find_best(t, keep, best)));
 }
 
 void wn_tasks_put_findings(const struct wn_tasks_report *t) {
