@@ -4,6 +4,7 @@
 #include "cli/format.h"
 #include "cli/interrupt.h"
 #include "core/clock.h"
+#include "eval/report.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -114,6 +115,21 @@ void wn_bench_say(struct wn_bench *bench, const char *format, ...) {
     vfprintf(stderr, format, args);
     va_end(args);
     fputc('\n', stderr);
+}
+
+wn_status wn_bench_report(struct wn_bench *bench, struct wn_error *err) {
+    struct wn_json json = {0};
+    json_t *run = wn_results_json(bench->results);
+    if (run == NULL) {
+        return wn_error_set(err, WN_E_MEMORY, "out of memory for the report");
+    }
+    if (bench->options->json) {
+        return wn_json_print(&json, run, stdout, err);
+    }
+    const wn_status status = wn_report_print(
+        run, bench->options->markdown ? WN_REPORT_MARKDOWN : WN_REPORT_TEXT, stdout, err);
+    json_decref(run);
+    return status;
 }
 
 void wn_bench_close(struct wn_bench *bench) {

@@ -44,6 +44,8 @@ bool wn_bench_on_progress(void *user, int64_t n_done, int64_t n_total);
 /* A line for people, above the progress; nothing when quiet. */
 __attribute__((format(printf, 2, 3))) void wn_bench_say(struct wn_bench *bench, const char *format,
                                                         ...);
+/* Prints what the results hold: JSON, or the tables as text or Markdown (eval/report.h). */
+wn_status wn_bench_report(struct wn_bench *bench, struct wn_error *err);
 void wn_bench_close(struct wn_bench *bench);
 
 #endif
