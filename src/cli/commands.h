@@ -22,6 +22,8 @@ int wn_cmd_calibrate(int argc, char **argv);
 int wn_cmd_bench(int argc, char **argv);
 /* Benchmarks. */
 int wn_cmd_bench_speed(int argc, char **argv);
+int wn_cmd_bench_ruler(int argc, char **argv);
+int wn_cmd_bench_longbench(int argc, char **argv);
 int wn_cmd_bench_targets(int argc, char **argv);
 
 #endif
