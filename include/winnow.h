@@ -470,6 +470,43 @@ wn_status wn_session_compress_fitted(struct wn_session *session, const struct wn
                                      const struct wn_fitted_budget *budget,
                                      struct wn_compress_report *report, struct wn_error *err);
 
+/* ---- comparing with the full cache ---- */
+
+/*
+ * A copy of the session, with what it holds and nothing of what it observed, that is fed further
+ * tokens (1 .. 4096) and keeps their queries: what judges compressed copies of the same session.
+ * options as in wn_session_feed, and may be NULL. Statuses as wn_session_feed.
+ */
+wn_status wn_session_judge(const struct wn_session *session, const int32_t *tokens, int n_tokens,
+                           const struct wn_feed_options *options, struct wn_session **out,
+                           struct wn_error *err);
+
+/* Attention of one KV head's group of query heads, o with all entries and o' with the kept ones. */
+struct wn_attention_error {
+    int layer, head;
+    int64_t n_before, n_after; /* entries, those of the judging tokens left out */
+    double relative;           /* mean ||o - o'|| / mean ||o|| over queries */
+    double absolute;           /* mean |o - o'| over queries and elements (P1 figure 2) */
+};
+
+struct wn_comparison {
+    int n_heads;
+    struct wn_attention_error *head; /* [n_heads] of layers without a window, layer after layer */
+    int n_queries;                   /* of each query head */
+};
+
+/*
+ * Compares attention over a compressed session with that of its judge, for the judging tokens'
+ * queries as the full cache gives them, each over the entries before it and the judging tokens' own.
+ * A head's error is that of its own attention: what errors of earlier layers do to its queries is not
+ * in it. Attention sinks of a model (a term in the denominator) are left out on both sides.
+ * WN_E_STATE: the judge does not keep the queries of exactly the tokens that it has more; WN_E_ARG:
+ * another engine; WN_E_MEMORY. Free with wn_comparison_free (zeroed struct allowed).
+ */
+wn_status wn_session_compare(const struct wn_session *judge, const struct wn_session *compressed,
+                             struct wn_comparison *out, struct wn_error *err);
+void wn_comparison_free(struct wn_comparison *comparison);
+
 /* ---- inspection ---- */
 
 /*

@@ -11,6 +11,11 @@ static const struct benchmark {
     const char *summary;
     int (*run)(int argc, char **argv);
 } benchmarks[] = {
+    {"attention-error", "attention over sampled entries, corrected and not, beside the full cache",
+     wn_cmd_bench_attention_error},
+    {"fidelity", "how close compressed caches come to the full one, over texts and policies",
+     wn_cmd_bench_fidelity},
+    {"ratio", "what sampling keeps beside what it was asked to", wn_cmd_bench_ratio},
     {"speed", "reading and decoding over length, share kept and threads, beside llama.cpp",
      wn_cmd_bench_speed},
     {"ruler", "what compressed caches still answer: RULER's tasks at any length",
@@ -24,7 +29,7 @@ enum { N_BENCHMARKS = sizeof benchmarks / sizeof benchmarks[0] };
 static void print_help(void) {
     printf("usage: winnow bench <benchmark> [flags]\n\n");
     for (int i = 0; i < N_BENCHMARKS; i++) {
-        printf("  %-12s %s\n", benchmarks[i].name, benchmarks[i].summary);
+        printf("  %-15s %s\n", benchmarks[i].name, benchmarks[i].summary);
     }
     printf("\n`winnow bench <benchmark> --help` shows the flags of one.\n");
 }

@@ -31,7 +31,9 @@ wn_status wn_bench_make_engine(struct wn_bench *bench, int64_t n_ctx, struct wn_
                             wn_format_count(bench->model_info.n_ctx_train, &trained));
     }
     wn_engine_options_default(&options);
-    options.n_ctx = n_ctx;
+    options.n_ctx = n_ctx + WN_REHEARSAL_TOKENS < bench->model_info.n_ctx_train
+                        ? n_ctx + WN_REHEARSAL_TOKENS
+                        : bench->model_info.n_ctx_train;
     options.n_threads = (int)reading->n_threads;
     options.kernels = reading->kernels;
     options.k_type = (enum wn_type)reading->k_type;
@@ -79,6 +81,7 @@ void wn_bench_begin(struct wn_bench *bench, const char *units, int64_t n_missing
     wn_progress_begin(&bench->progress, stderr,
                       wn_progress_style_of(stderr, options->reading.quiet), "measuring", 0,
                       wn_clock());
+    bench->progress.unit = units;
     wn_interrupt_catch();
 }
 

@@ -8,6 +8,17 @@
 
 #define FIELD(name) .offset = offsetof(struct wn_bench_options, name)
 
+const struct wn_flag wn_bench_file[1] = {
+    {.name = "file",
+     .short_name = "f",
+     .value = "FILE",
+     .section = WN_SECTION_TASK,
+     .kind = WN_FLAG_TEXTS,
+     FIELD(reading.documents),
+     .help = "A text to measure on; - reads standard input. May be given several times: each is a "
+             "text of its own. Without it the texts that are part of the program are used."},
+};
+
 const struct wn_flag wn_bench_compared[WN_BENCH_N_COMPARED] = {
     {.name = "policy",
      .value = "POLICY",

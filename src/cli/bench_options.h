@@ -22,6 +22,8 @@ struct wn_bench_options {
  * work is divided, and the output. */
 enum { WN_BENCH_N_COMPARED = 2, WN_BENCH_N_WORK = 2, WN_BENCH_N_OUTPUT = 5 };
 enum { WN_BENCH_ROW_KEEP = 1, WN_BENCH_ROW_SHARD = 1 }; /* for those who have no other */
+/* Texts to measure on, as documents of the reading. */
+extern const struct wn_flag wn_bench_file[1];
 extern const struct wn_flag wn_bench_compared[WN_BENCH_N_COMPARED];
 extern const struct wn_flag wn_bench_work[WN_BENCH_N_WORK];
 extern const struct wn_flag wn_bench_output[WN_BENCH_N_OUTPUT];

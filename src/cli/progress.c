@@ -25,6 +25,7 @@ void wn_progress_begin(struct wn_progress *progress, FILE *out, enum wn_progress
     *progress = (struct wn_progress){.out = out,
                                      .style = style,
                                      .label = label,
+                                     .unit = "tokens",
                                      .n_first = n_first,
                                      .started = now,
                                      .drawn = now};
@@ -38,8 +39,8 @@ static void draw_bar(struct wn_progress *progress, int64_t n_done, int64_t n_tot
     }
     bar[BAR_WIDTH] = '\0';
     struct wn_text32 done, total, time;
-    fprintf(progress->out, "\r%s [%s] %s of %s tokens, %s left\033[K", progress->label, bar,
-            wn_format_count(n_done, &done), wn_format_count(n_total, &total),
+    fprintf(progress->out, "\r%s [%s] %s of %s %s, %s left\033[K", progress->label, bar,
+            wn_format_count(n_done, &done), wn_format_count(n_total, &total), progress->unit,
             wn_format_seconds(left, &time));
     fflush(progress->out);
     progress->visible = true;
@@ -66,8 +67,8 @@ void wn_progress_update(struct wn_progress *progress, int64_t n_done, int64_t n_
     if (n_quarters > progress->n_quarters && n_quarters > quarters(progress->n_first, n_total) &&
         n_quarters < 4 && elapsed + left > lines_from) {
         struct wn_text32 done, total, time;
-        fprintf(progress->out, "winnow: %s: %s of %s tokens, %s left\n", progress->label,
-                wn_format_count(n_done, &done), wn_format_count(n_total, &total),
+        fprintf(progress->out, "winnow: %s: %s of %s %s, %s left\n", progress->label,
+                wn_format_count(n_done, &done), wn_format_count(n_total, &total), progress->unit,
                 wn_format_seconds(left, &time));
         progress->n_quarters = n_quarters;
     }

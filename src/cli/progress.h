@@ -17,11 +17,12 @@ struct wn_progress {
     FILE *out;
     enum wn_progress_style style;
     const char *label;
-    int64_t n_first; /* tokens done before the step began */
-    double started;  /* seconds, any origin */
-    double drawn;    /* time of the last drawing */
-    int n_quarters;  /* lines: quarters passed */
-    bool visible;    /* bar: something stands on the line */
+    const char *unit; /* what is counted, "tokens"; may be set once the step has begun */
+    int64_t n_first;  /* tokens done before the step began */
+    double started;   /* seconds, any origin */
+    double drawn;     /* time of the last drawing */
+    int n_quarters;   /* lines: quarters passed */
+    bool visible;     /* bar: something stands on the line */
 };
 
 /* The style for a stream: nothing when quiet, a bar on a terminal, lines elsewhere. */

@@ -6,8 +6,8 @@
 
 #include "core/clock.h"
 #include "core/parallel.h"
+#include "engine/compare.h"
 #include "engine/engine.h"
-#include "engine/scratch.h"
 
 enum {
     /* Numbers of entries that are tried, evenly spaced in their logarithm: 2^6 of them are searched in
@@ -59,127 +59,14 @@ static int middle(const struct search *search) {
     return search->low + (search->high - search->low + 1) / 2;
 }
 
-/* ---- what a plan does to the judging queries ---- */
-
-/* Arrays of one head's measurement. */
-struct judgement {
-    struct wn_query_scratch rows;
-    float *exact;  /* [rows][v_dim] */
-    float *m, *l;  /* [2][rows]: over what is kept, and over the judges' own entries */
-    float *acc;    /* [2][rows][v_dim] */
-    float *result; /* [v_dim] */
-    void *memory[2];
-};
-
-static bool make_judgement(const struct fitting *fitting, int layer, struct judgement *out) {
-    const struct wn_layer_geometry *geometry = &fitting->session->engine->geometry[layer];
-    const size_t n_rows =
-        (size_t)fitting->n_queries * (size_t)(geometry->n_heads / geometry->n_kv_heads);
-    const size_t row_floats = n_rows * (size_t)geometry->v_dim;
-    const size_t n_bytes =
-        wn_query_scratch_lay_out(fitting->judge, layer, fitting->n_queries, NULL, NULL);
-    float *floats =
-        malloc((3 * row_floats + 4 * n_rows + (size_t)geometry->v_dim) * sizeof *floats);
-    void *scratch = aligned_alloc(64, n_bytes);
-    if (floats == NULL || scratch == NULL) {
-        free(floats);
-        free(scratch);
-        return false;
-    }
-    wn_query_scratch_lay_out(fitting->judge, layer, fitting->n_queries, scratch, &out->rows);
-    out->exact = floats;
-    out->acc = out->exact + row_floats;
-    out->m = out->acc + 2 * row_floats;
-    out->l = out->m + 2 * n_rows;
-    out->result = out->l + 2 * n_rows;
-    out->memory[0] = floats;
-    out->memory[1] = scratch;
-    return true;
-}
-
-/* The judging queries of a head's group, scaled, and how far each sees of n_before entries and those
- * of the judges. */
-static struct wn_rows pack_rows(const struct fitting *fitting, const struct wn_head_view *view,
-                                const struct judgement *judgement) {
-    const struct wn_layer_geometry *geometry = &fitting->session->engine->geometry[view->layer];
-    const struct wn_query_scratch *s = &judgement->rows;
-    const int n = fitting->n_queries;
-    for (int r = 0; r < view->n_group * n; r++) {
-        float *q = &s->q[r * geometry->k_dim];
-        wn_session_query(fitting->judge, view->layer, view->head * view->n_group + r / n,
-                         fitting->session->n_tokens + r % n, q);
-        for (int i = 0; i < geometry->k_dim; i++)
-            q[i] *= geometry->scale;
-        s->row_end[r] = view->n_entries + r % n + 1;
-    }
-    return (struct wn_rows){.q = s->q,
-                            .row_end = s->row_end,
-                            .n_rows = view->n_group * n,
-                            .n_group = view->n_group,
-                            .softcap = geometry->softcap};
-}
-
-static double norm(const float *x, const float *from, int n) {
-    double sum = 0.0;
-    for (int i = 0; i < n; i++) {
-        const double d = (double)x[i] - (from != NULL ? (double)from[i] : 0.0);
-        sum += d * d;
-    }
-    return sqrt(sum);
-}
-
-/* mean ||o - o'|| / mean ||o|| of the rows, o over all entries. */
-static double compare_rows(const struct fitting *fitting, const struct wn_head_view *view,
-                           const struct judgement *judgement) {
-    const struct wn_kernels *kernels = fitting->session->engine->kernels;
-    const struct wn_query_scratch *s = &judgement->rows;
-    const int v_dim = fitting->session->engine->geometry[view->layer].v_dim;
-    const struct wn_kv all = wn_store_kv(fitting->judge->store, view->layer, view->head);
-    const struct wn_kv kept = wn_store_kv(fitting->compressed, view->layer, view->head);
-    const int64_t n_kept = wn_store_length(fitting->compressed, view->layer, view->head);
-    const int64_t n_all = view->n_entries + fitting->n_queries;
-    struct wn_rows rows = pack_rows(fitting, view, judgement);
-    const size_t n_rows = (size_t)rows.n_rows, row_floats = n_rows * (size_t)v_dim;
-    struct wn_partial whole = {.m = s->m, .l = s->l, .acc = s->acc};
-    struct wn_partial own = {
-        .m = judgement->m + n_rows, .l = judgement->l + n_rows, .acc = judgement->acc + row_floats};
-    struct wn_partial rest = {.m = judgement->m, .l = judgement->l, .acc = judgement->acc};
-    kernels->attend(&all, 0, n_all, &rows, &whole, s->kernel);
-    kernels->attend(&all, view->n_entries, n_all, &rows, &own, s->kernel);
-    rows.row_end = NULL;
-    kernels->attend(&kept, 0, n_kept, &rows, &rest, s->kernel);
-    double error = 0.0, length = 0.0;
-    for (size_t r = 0; r < n_rows; r++) {
-        const size_t at = r * (size_t)v_dim;
-        kernels->merge(1, s->m + r, s->l + r, 0, s->acc + at, 0, v_dim, -INFINITY,
-                       judgement->exact + at, NULL);
-        kernels->merge(2, judgement->m + r, judgement->l + r, n_rows, judgement->acc + at,
-                       row_floats, v_dim, -INFINITY, judgement->result, NULL);
-        error += norm(judgement->result, judgement->exact + at, v_dim);
-        length += norm(judgement->exact + at, NULL, v_dim);
-    }
-    return error > 0.0 ? error / length : error; /* NaN stays */
-}
-
 static void measure_item(void *user, int64_t item, int thread) {
     (void)thread;
     const struct fitting *fitting = user;
     const struct wn_head_view *view = &fitting->view[item];
-    struct search *search = &fitting->search[item];
-    struct judgement judgement;
-    fitting->status[item] = WN_OK;
-    /* What keeps everything differs by the rounding of a division alone. */
-    if (wn_store_length(fitting->compressed, view->layer, view->head) == view->n_entries) {
-        search->tried = 0.0;
-        return;
-    }
-    if (!make_judgement(fitting, view->layer, &judgement)) {
-        fitting->status[item] = WN_E_MEMORY;
-        return;
-    }
-    search->tried = compare_rows(fitting, view, &judgement);
-    free(judgement.memory[0]);
-    free(judgement.memory[1]);
+    struct wn_attention_error error = {.layer = view->layer, .head = view->head};
+    fitting->status[item] =
+        wn_judge_head(fitting->judge, fitting->n_queries, fitting->compressed, &error);
+    fitting->search[item].tried = error.relative;
 }
 
 /* Errors of out->n_keep. */
@@ -250,25 +137,6 @@ static wn_status search_budgets(struct fitting *fitting, struct wn_error *err) {
     return status;
 }
 
-/* A session with the same entries, which keeps the queries of the tokens it is fed. */
-static wn_status feed_judges(struct fitting *fitting, const int32_t *tokens, struct wn_error *err) {
-    const struct wn_session *session = fitting->session;
-    wn_status status = wn_session_create(session->engine, &fitting->judge, err);
-    if (status != WN_OK)
-        return status;
-    struct wn_session *judge = fitting->judge;
-    struct wn_store *store = NULL;
-    if (wn_store_fork(session->store, &store) != WN_OK)
-        return wn_error_set(err, WN_E_MEMORY, "out of memory for a copy of the cache");
-    wn_store_free(judge->store);
-    judge->store = store;
-    judge->n_tokens = session->n_tokens;
-    judge->compressed = session->compressed;
-    status = wn_session_keep_queries(judge, fitting->n_queries,
-                                     session->n_tokens + fitting->n_queries, err);
-    return status == WN_OK ? wn_session_feed(judge, tokens, fitting->n_queries, NULL, err) : status;
-}
-
 static wn_status begin(struct fitting *fitting, struct wn_error *err) {
     const struct wn_engine *engine = fitting->session->engine;
     struct wn_fitted_budget *out = fitting->out;
@@ -334,7 +202,7 @@ wn_status wn_session_fit_budget(struct wn_session *session, const struct wn_poli
         return status;
     status = begin(&fitting, err);
     if (status == WN_OK)
-        status = feed_judges(&fitting, tokens, err);
+        status = wn_session_judge(session, tokens, n_tokens, NULL, &fitting.judge, err);
     if (status == WN_OK)
         status = search_budgets(&fitting, err);
     if (status == WN_OK)

@@ -38,8 +38,12 @@ wn_status wn_method_measure(struct wn_method_table *table, const struct wn_targe
     for (int m = 0; m < table->n; m++) {
         policies[m] = table->method[m].policy;
     }
-    wn_status status = wn_fidelity_create(targets->engine, targets->n_vocab, tokens, n_prefix,
-                                          table->n_scored, policies, table->n, &fidelity, err);
+    const struct wn_fidelity_options options = {.engine = targets->engine,
+                                                .n_vocab = targets->n_vocab,
+                                                .tokens = tokens,
+                                                .n_prefix = n_prefix,
+                                                .n_scored = table->n_scored};
+    wn_status status = wn_fidelity_create(&options, policies, table->n, &fidelity, err);
     for (int m = 0; m < table->n && status == WN_OK; m++) {
         status = measure_one(fidelity, &table->method[m], err);
     }

@@ -63,8 +63,12 @@ static wn_status tally_text(struct wn_targets *targets, const int32_t *tokens, i
         policies[i] = tallies[i].policy;
     }
     struct wn_fidelity *fidelity = NULL;
-    wn_status status = wn_fidelity_create(targets->engine, targets->n_vocab, tokens, n_prefix,
-                                          n_scored, policies, n_tallies, &fidelity, err);
+    const struct wn_fidelity_options options = {.engine = targets->engine,
+                                                .n_vocab = targets->n_vocab,
+                                                .tokens = tokens,
+                                                .n_prefix = n_prefix,
+                                                .n_scored = n_scored};
+    wn_status status = wn_fidelity_create(&options, policies, n_tallies, &fidelity, err);
     for (int i = 0; i < n_tallies && status == WN_OK; i++) {
         status = wn_fidelity_sweep(fidelity, &tallies[i].policy, shares, N_SHARES,
                                    tallies[i].n_seeds, tallies[i].kl, err);
