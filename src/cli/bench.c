@@ -18,6 +18,10 @@ static const struct benchmark {
     {"ratio", "what sampling keeps beside what it was asked to", wn_cmd_bench_ratio},
     {"speed", "reading and decoding over length, share kept and threads, beside llama.cpp",
      wn_cmd_bench_speed},
+    {"ruler", "what compressed caches still answer: RULER's tasks at any length",
+     wn_cmd_bench_ruler},
+    {"longbench", "the same with LongBench's English subsets, from your folder of its files",
+     wn_cmd_bench_longbench},
     {"targets", "every figure that the project promises", wn_cmd_bench_targets},
 };
 enum { N_BENCHMARKS = sizeof benchmarks / sizeof benchmarks[0] };

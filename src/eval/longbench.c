@@ -186,6 +186,19 @@ static struct wn_text_view first_line(struct wn_text_view text) {
     return text;
 }
 
+bool wn_longbench_is_final(enum wn_longbench_subset subset, const char *prediction, size_t n) {
+    const struct wn_longbench_info *info = wn_longbench_info(subset);
+    const struct wn_text_view text = {prediction, n};
+    if (info == NULL || n == 0) {
+        return false;
+    }
+    if (info->metric == WN_LONGBENCH_CODE_SIMILARITY) {
+        return wn_metric_code_ends(text);
+    }
+    const struct wn_text_view line = first_line(text);
+    return info->first_line && line.n > 0 && line.bytes + line.n < prediction + n;
+}
+
 static wn_status score_reference(enum wn_longbench_metric metric,
                                  const struct wn_longbench_example *example,
                                  struct wn_text_view prediction, struct wn_text_view reference,

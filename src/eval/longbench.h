@@ -80,6 +80,10 @@ wn_status wn_longbench_write_prompt(const char *format, const struct wn_longbenc
  */
 int64_t wn_longbench_cut_middle(int32_t *token, int64_t n, int64_t n_max, int64_t *n_context);
 
+/* Whether the score of a prediction of n bytes stays as it is whatever follows: the line that counts is
+ * complete. */
+bool wn_longbench_is_final(enum wn_longbench_subset subset, const char *prediction, size_t n);
+
 /* The best score of a prediction of n bytes over the example's references, [0, 1]. WN_E_MEMORY. */
 wn_status wn_longbench_score(enum wn_longbench_subset subset,
                              const struct wn_longbench_example *example, const char *prediction,

@@ -60,6 +60,33 @@ wn_status wn_longbench_find(const char *folder, bool found[WN_LONGBENCH_SUBSET_C
     return WN_OK;
 }
 
+wn_status wn_longbench_hash(const char *folder, const bool found[WN_LONGBENCH_SUBSET_COUNT],
+                            struct wn_content_hash *out, struct wn_error *err) {
+    struct wn_text_buffer all = {0};
+    wn_status status = WN_OK;
+    for (int s = 0; status == WN_OK && s < WN_LONGBENCH_SUBSET_COUNT; s++) {
+        struct wn_content_hash one;
+        char path[PATH_BYTES];
+        if (!found[s]) {
+            continue;
+        }
+        status = path_of(folder, (enum wn_longbench_subset)s, path, err);
+        status = status == WN_OK ? wn_content_hash_file(path, &one, err) : status;
+        if (status == WN_OK) {
+            wn_text_append_string(&all, wn_longbench_info((enum wn_longbench_subset)s)->name);
+            wn_text_append_string(&all, one.text);
+        }
+    }
+    if (status == WN_OK && all.failed) {
+        status = wn_error_set(err, WN_E_MEMORY, "out of memory for the files' hash");
+    }
+    if (status == WN_OK) {
+        wn_content_hash(all.bytes, all.n, out);
+    }
+    free(all.bytes);
+    return status;
+}
+
 /* ---- lines ---- */
 
 /* What is filled; why a line is skipped. */

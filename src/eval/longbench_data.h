@@ -3,6 +3,7 @@
 #ifndef WN_EVAL_LONGBENCH_DATA_H
 #define WN_EVAL_LONGBENCH_DATA_H
 
+#include "eval/content_hash.h"
 #include "eval/longbench.h"
 
 /* Free with wn_longbench_set_free. */
@@ -17,6 +18,11 @@ struct wn_longbench_set {
  */
 wn_status wn_longbench_find(const char *folder, bool found[WN_LONGBENCH_SUBSET_COUNT],
                             struct wn_error *err);
+
+/* What results remember the found files by: their names and bytes. Statuses of wn_text_file_read,
+ * WN_E_MEMORY. */
+wn_status wn_longbench_hash(const char *folder, const bool found[WN_LONGBENCH_SUBSET_COUNT],
+                            struct wn_content_hash *out, struct wn_error *err);
 
 /* Told of each line (1 ..) that is skipped; `why` is a sentence's part, such as "no answers". */
 typedef void wn_longbench_note(void *user, int64_t line, const char *why);

@@ -43,6 +43,8 @@ bool wn_ruler_task_needs_qa(enum wn_ruler_task task);
 enum { WN_RULER_DEPTHS = 40 };
 /* Lengths that can be asked for, tokens. */
 enum { WN_RULER_TOKENS_MIN = 256, WN_RULER_TOKENS_MAX = 1 << 22 };
+/* Most lengths in one benchmark. */
+enum { WN_RULER_LENGTHS_MAX = 16 };
 
 struct wn_ruler_sample {
     enum wn_ruler_task task;

@@ -240,9 +240,10 @@ static bool is_comment(struct wn_text_view line) {
            holds(line, wn_text_view("//"));
 }
 
-/* The first line that is no comment; empty without one. */
-static struct wn_text_view line_of_code(struct wn_text_view text) {
+/* The first line that is no comment; empty without one. *ends: a newline follows it. */
+static struct wn_text_view line_of_code(struct wn_text_view text, bool *ends) {
     size_t begin = 0;
+    *ends = false;
     while (begin < text.n && text.bytes[begin] == '\n') {
         begin++;
     }
@@ -253,6 +254,7 @@ static struct wn_text_view line_of_code(struct wn_text_view text) {
         }
         const struct wn_text_view line = {text.bytes + begin, end - begin};
         if (!is_comment(line)) {
+            *ends = end < text.n;
             return line;
         }
         begin = end + 1;
@@ -260,11 +262,18 @@ static struct wn_text_view line_of_code(struct wn_text_view text) {
     return (struct wn_text_view){"", 0};
 }
 
+bool wn_metric_code_ends(struct wn_text_view prediction) {
+    bool ends;
+    line_of_code(prediction, &ends);
+    return ends;
+}
+
 wn_status wn_metric_code_similarity(struct wn_text_view prediction, struct wn_text_view reference,
                                     double *score, struct wn_error *err) {
     struct wn_codepoints text[2] = {{0}};
     double ratio = 0.0;
-    wn_status status = decode_both(line_of_code(prediction), reference, text, err);
+    bool ends;
+    wn_status status = decode_both(line_of_code(prediction, &ends), reference, text, err);
     if (status == WN_OK && wn_codepoints_equal(text[0], text[1])) {
         ratio = 1.0;
     } else if (status == WN_OK && text[0].n > 0 && text[1].n > 0) {

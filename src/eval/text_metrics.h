@@ -55,6 +55,9 @@ wn_status wn_metric_count(struct wn_text_view prediction, struct wn_text_view re
 wn_status wn_metric_code_similarity(struct wn_text_view prediction, struct wn_text_view reference,
                                     double *score, struct wn_error *err);
 
+/* Whether that line ends in a newline, so that nothing behind it counts. */
+bool wn_metric_code_ends(struct wn_text_view prediction);
+
 /* 2 M / (n + m) itself, of whole texts; 1 for two empty ones. O(n m) and rarely more. */
 wn_status wn_metric_sequence_ratio(struct wn_codepoints a, struct wn_codepoints b, double *ratio,
                                    struct wn_error *err);
