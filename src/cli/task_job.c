@@ -30,14 +30,3 @@ struct wn_task_run wn_task_job_run(struct wn_bench *bench, const struct wn_task_
     memcpy(run.mode, options->mode, sizeof run.mode);
     return run;
 }
-
-wn_status wn_task_job_end(struct wn_bench *bench, wn_status status, struct wn_error *err) {
-    struct wn_error why = {0};
-    status = wn_bench_end(bench, status, err);
-    if (wn_results_n(bench->results) == 0 && status != WN_OK) {
-        return status;
-    }
-    const wn_status reported = wn_bench_report(bench, &why);
-    return status == WN_OK && reported != WN_OK ? wn_error_set(err, reported, "%s", why.message)
-                                                : status;
-}
