@@ -35,6 +35,8 @@ struct wn_line_plot {
     const double *x;         /* [n_points] ascending; > 0 on an axis of powers of two */
     const double *y;         /* [n_lines][n_points]; NaN: no point */
     bool x_is_linear, y_log;
+    bool y_is_free; /* the axis need not begin at zero */
+    double y_most;  /* end of the axis; 0: none is given */
     /* [n_lines][n_points] ends of the points' bars, NaN: none there; both NULL: no bars. */
     const double *low, *high;
 };

@@ -2,6 +2,7 @@
 #include "cli/plot_script.h"
 
 #include <math.h>
+#include <string.h>
 
 /* A single-quoted string: its only special character is the quote, which is doubled; line breaks
  * would end it. */
@@ -110,18 +111,55 @@ static void print_points(FILE *script, const struct wn_line_plot *plot, int line
     fputs("END\n", script);
 }
 
-static void print_axes(FILE *script, const struct wn_line_plot *plot) {
-    fputs("set key outside right top noenhanced\n"
-          "set tics out nomirror\n",
-          script);
-    fputs(plot->x_is_linear ? "set xrange [0:*]\n" : "set logscale x 2\n", script);
-    fputs(plot->y_log ? "set logscale y\nset format y '%g'\n" : "set yrange [0:*]\n", script);
-    if (!plot->x_is_linear) {
-        fputs("set xtics (", script);
-        for (int i = 0; i < plot->n_points; i++) {
-            fprintf(script, "%s%.9g", i > 0 ? ", " : "", plot->x[i]);
-        }
-        fputs(")\n", script);
+/* Names stand below the picture, in as many columns as have room: methods' names are long. */
+static void print_key(FILE *script, int n_lines, const char *const *name, const char *title,
+                      enum wn_plot_format format) {
+    enum { WIDTH = 800, HEIGHT = 440, NAME_HEIGHT = 18, CHARACTER_WIDTH = 7, SAMPLE_WIDTH = 60 };
+    size_t longest = 1;
+    for (int line = 0; line < n_lines; line++) {
+        longest = strlen(name[line]) > longest ? strlen(name[line]) : longest;
+    }
+    const int fit = clamp((int)(WIDTH / (SAMPLE_WIDTH + CHARACTER_WIDTH * longest)), 1, n_lines);
+    print_terminal(script, WIDTH, HEIGHT + NAME_HEIGHT * ((n_lines + fit - 1) / fit), format);
+    print_label(script, "title", title);
+    fprintf(script,
+            "set key below center horizontal Left reverse maxcols %d noenhanced\n"
+            "set xlabel offset 0,0.5\n"
+            "set tics out nomirror\n",
+            fit);
+}
+
+static void print_x_axis(FILE *script, const struct wn_line_plot *plot) {
+    if (plot->x_is_linear) {
+        fputs("set xrange [0:*]\n", script);
+        return;
+    }
+    /* A little room, or the tics at the ends fall victim to rounding. */
+    fprintf(script, "set logscale x 2\nset xrange [%.9g:%.9g]\nset xtics (", plot->x[0] / 1.1,
+            plot->x[plot->n_points - 1] * 1.1);
+    for (int i = 0; i < plot->n_points; i++) {
+        fprintf(script, "%s%.9g", i > 0 ? ", " : "", plot->x[i]);
+    }
+    fputs(")\n", script);
+}
+
+static void print_y_axis(FILE *script, const struct wn_line_plot *plot) {
+    if (plot->y_log) {
+        fputs("set logscale y\nset format y '%g'\n", script);
+    } else if (plot->y_most > 0) {
+        fprintf(script, "set yrange [0:%.9g]\n", plot->y_most);
+    } else if (!plot->y_is_free) {
+        fputs("set yrange [0:*]\n", script);
+    }
+}
+
+/* Bars of errors, below the lines; without points of their own. */
+static void print_error_bars(FILE *script, const struct wn_line_plot *plot) {
+    for (int line = 0; plot->low != NULL && line < plot->n_lines; line++) {
+        fprintf(script,
+                "$line%d using 1:3:(0):($4-$3) with vectors nohead linewidth 1 linecolor rgb '%s' "
+                "notitle, ",
+                line, colour_of(line));
     }
 }
 
@@ -130,22 +168,17 @@ void wn_plot_print_lines(FILE *script, const void *picture, enum wn_plot_format 
     for (int line = 0; line < plot->n_lines; line++) {
         print_points(script, plot, line);
     }
-    print_terminal(script, 800, 480, format);
-    print_label(script, "title", plot->title);
+    print_key(script, plot->n_lines, plot->name, plot->title, format);
     print_label(script, "xlabel", plot->x_label);
     print_label(script, "ylabel", plot->y_label);
-    print_axes(script, plot);
+    print_x_axis(script, plot);
+    print_y_axis(script, plot);
     fputs("plot ", script);
+    print_error_bars(script, plot);
     for (int line = 0; line < plot->n_lines; line++) {
         fprintf(script, "%s$line%d with linespoints linewidth 2 linecolor rgb '%s' title ",
                 line > 0 ? ", " : "", line, colour_of(line));
         print_quoted(script, plot->name[line]);
-        if (plot->low != NULL) {
-            fprintf(script,
-                    ", $line%d using 1:2:3:4 with yerrorbars pointtype 0 linecolor rgb '%s' "
-                    "notitle",
-                    line, colour_of(line));
-        }
     }
     fputc('\n', script);
 }
@@ -176,13 +209,10 @@ void wn_plot_print_bars(FILE *script, const void *picture, enum wn_plot_format f
         fputc('\n', script);
     }
     fputs("END\n", script);
-    print_terminal(script, 800, 480, format);
-    print_label(script, "title", plot->title);
+    print_key(script, plot->n_lines, plot->name, plot->title, format);
     print_label(script, "xlabel", plot->x_label);
     print_label(script, "ylabel", plot->y_label);
     fputs("set datafile missing '?'\n"
-          "set key outside right top noenhanced\n"
-          "set tics out nomirror\n"
           "set xtics noenhanced\n"
           "set yrange [0:*]\n"
           "set style data histograms\n"

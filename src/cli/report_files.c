@@ -156,6 +156,8 @@ static wn_status draw_lines(const struct wn_report_figure *figure, enum wn_plot_
                                       .y = figure->y,
                                       .x_is_linear = !figure->x_doubles,
                                       .y_log = figure->y_log,
+                                      .y_is_free = figure->y_is_free,
+                                      .y_most = figure->y_most,
                                       .low = figure->low,
                                       .high = figure->high};
     return wn_plot_lines(&plot, format, path, err);

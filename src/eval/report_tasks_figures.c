@@ -38,6 +38,7 @@ static void put_scores(const struct wn_tasks_report *t, int task) {
     }
     figure->x_label = "kept, %";
     figure->y_label = "score";
+    figure->y_most = 105;
     figure->caption =
         task < 0
             ? "Score, the mean of the tasks, over the share of the cache that is kept; higher is "
