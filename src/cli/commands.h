@@ -20,6 +20,7 @@ int wn_cmd_chat(int argc, char **argv);
 int wn_cmd_inspect(int argc, char **argv);
 int wn_cmd_calibrate(int argc, char **argv);
 int wn_cmd_bench(int argc, char **argv);
+int wn_cmd_report(int argc, char **argv);
 /* Benchmarks. */
 int wn_cmd_bench_attention_error(int argc, char **argv);
 int wn_cmd_bench_ratio(int argc, char **argv);

@@ -60,6 +60,8 @@ struct wn_report_figure {
     const char *name, *title, *caption, *x_label, *y_label, *value_label;
     enum wn_report_figure_kind kind;
     bool x_doubles, y_log; /* axes */
+    bool y_is_free;        /* need not begin at zero */
+    double y_most;         /* end of the axis; 0: none is given */
     int n_lines, n_points;
     const char **line;      /* [n_lines] names */
     double *x;              /* [n_points] ascending */

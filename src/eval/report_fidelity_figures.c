@@ -71,7 +71,7 @@ static struct wn_report_figure *put_map(const struct wn_fidelity_report *f,
     char share[WN_REPORT_NUMBER_BYTES];
     struct wn_report_figure *figure = wn_report_begin_figure(
         f->section, WN_REPORT_HEAT_MAP, wn_report_text(f->report, "heads-%d", number),
-        wn_report_text(f->report, "What %s keeps of each head", method), (int)n_layers,
+        wn_report_text(f->report, "Kept of each head: %s", method), (int)n_layers,
         (int)(n_heads / n_layers));
     if (figure == NULL) {
         return NULL;

@@ -285,6 +285,7 @@ static void put_position(const struct perplexity *p, const int *order, int n) {
     }
     figure->x_label = "tokens of text";
     figure->y_label = "perplexity";
+    figure->y_is_free = true;
     figure->caption =
         "Perplexity of each 1,024 tokens of the texts, over where they stand; lower is "
         "better.";

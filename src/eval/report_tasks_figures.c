@@ -38,6 +38,7 @@ static void put_scores(const struct wn_tasks_report *t, int task) {
     }
     figure->x_label = "kept, %";
     figure->y_label = "score";
+    figure->y_most = 105;
     figure->caption =
         task < 0
             ? "Score, the mean of the tasks, over the share of the cache that is kept; higher is "
@@ -46,38 +47,55 @@ static void put_scores(const struct wn_tasks_report *t, int task) {
     put_lines(figure, t, task);
 }
 
-/* Bars of the overall win scores, a group for each share. */
+/* Shares at which several methods were measured, into keeps [n_keeps], ascending. */
+static int list_contests(const struct wn_tasks_report *t, double *win, int *keeps) {
+    int n = 0, n_samples;
+    for (int keep = 0; keep < t->keeps.n; keep++) {
+        if (wn_tasks_wins(t, keep, win, &n_samples) > 1) {
+            keeps[n++] = keep;
+        }
+    }
+    return n;
+}
+
+/* Bars of the overall win scores, a bunch for each share. */
 static void put_wins(const struct wn_tasks_report *t) {
     const int n_columns = t->tasks.n + 1;
     double *win = wn_report_alloc(t->report, (size_t)t->methods.n * (size_t)n_columns, sizeof *win);
-    struct wn_report_figure *figure = NULL;
-    for (int keep = 0; win != NULL && keep < t->keeps.n; keep++) {
-        int n_samples;
-        if (wn_tasks_wins(t, keep, win, &n_samples) < 2) {
-            continue;
-        }
-        if (figure == NULL) {
-            figure = wn_report_begin_figure(
-                t->section, WN_REPORT_BARS, wn_report_text(t->report, "%s-wins", wn_tasks_name(t)),
-                wn_report_text(t->report, "Win scores: %s", wn_tasks_title(t)), t->methods.n,
-                t->keeps.n);
-        }
-        if (figure == NULL) {
-            return;
-        }
-        for (int method = 0; method < t->methods.n; method++) {
-            figure->line[method] = t->methods.name[method];
-            wn_report_put_point(figure, method, keep, win[method * n_columns + t->tasks.n]);
-        }
-        figure->x[keep] = keep;
+    int *keeps = wn_report_alloc(t->report, (size_t)t->keeps.n, sizeof *keeps);
+    const int n = win != NULL && keeps != NULL ? list_contests(t, win, keeps) : 0;
+    /* The full cache takes no part and has no bar. */
+    int n_lines = 0;
+    for (int method = 0; method < t->methods.n; method++) {
+        n_lines += !wn_tasks_is_full(t, method);
+    }
+    struct wn_report_figure *figure =
+        n > 0
+            ? wn_report_begin_figure(t->section, WN_REPORT_BARS,
+                                     wn_report_text(t->report, "%s-win-bars", wn_tasks_name(t)),
+                                     wn_report_text(t->report, "Win scores: %s", wn_tasks_title(t)),
+                                     n_lines, n)
+            : NULL;
+    if (figure == NULL) {
+        return;
+    }
+    figure->x_label = "kept";
+    figure->y_label = "win score";
+    figure->caption = "How many of the other methods each method equals or beats, on average over "
+                      "samples and tasks; higher is better.";
+    for (int point = 0; point < n; point++) {
         char share[WN_REPORT_NUMBER_BYTES];
-        figure->x_name[keep] = wn_report_text(
-            t->report, "%s", wn_report_format(WN_REPORT_KEEP, t->keeps.value[keep], share));
-        figure->x_label = "kept";
-        figure->y_label = "win score";
-        figure->caption =
-            "How many of the other methods each method equals or beats, on average over "
-            "samples and tasks; higher is better.";
+        int line = 0, n_samples;
+        wn_tasks_wins(t, keeps[point], win, &n_samples);
+        figure->x[point] = 100 * t->keeps.value[keeps[point]];
+        figure->x_name[point] = wn_report_text(
+            t->report, "%s", wn_report_format(WN_REPORT_KEEP, t->keeps.value[keeps[point]], share));
+        for (int method = 0; method < t->methods.n; method++) {
+            if (!wn_tasks_is_full(t, method)) {
+                figure->line[line] = t->methods.name[method];
+                wn_report_put_point(figure, line++, point, win[method * n_columns + t->tasks.n]);
+            }
+        }
     }
 }
 
