@@ -98,11 +98,6 @@ wn_status wn_bench_end(struct wn_bench *bench, wn_status status, struct wn_error
                                   : " (with -o FILE they are kept)");
 }
 
-wn_status wn_bench_report(struct wn_bench *bench, struct wn_error *err) {
-    struct wn_json json = {0};
-    return wn_json_print(&json, wn_results_json(bench->results), stdout, err);
-}
-
 bool wn_bench_on_progress(void *user, int64_t n_done, int64_t n_total) {
     struct wn_bench *bench = user;
     wn_progress_update(&bench->progress, n_done, n_total, wn_clock());

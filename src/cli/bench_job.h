@@ -41,8 +41,6 @@ void wn_bench_begin(struct wn_bench *bench, const char *units, int64_t n_missing
 wn_status wn_bench_end(struct wn_bench *bench, wn_status status, struct wn_error *err);
 /* on_progress with the bench as `user`: work done of all that is to be. */
 bool wn_bench_on_progress(void *user, int64_t n_done, int64_t n_total);
-/* Prints what is in the results: JSON. */
-wn_status wn_bench_report(struct wn_bench *bench, struct wn_error *err);
 /* A line for people, above the progress; nothing when quiet. */
 __attribute__((format(printf, 2, 3))) void wn_bench_say(struct wn_bench *bench, const char *format,
                                                         ...);
