@@ -31,6 +31,11 @@ struct wn_task_run wn_task_job_run(struct wn_bench *bench, const struct wn_task_
     return run;
 }
 
+void wn_task_job_begin(struct wn_bench *bench, int64_t n_missing) {
+    wn_bench_begin(bench, "samples", n_missing);
+    bench->progress.unit = "tokens";
+}
+
 wn_status wn_task_job_end(struct wn_bench *bench, wn_status status, struct wn_error *err) {
     struct wn_error why = {0};
     status = wn_bench_end(bench, status, err);

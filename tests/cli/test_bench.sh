@@ -42,7 +42,7 @@ json '[row["type"] for row in d["rows"]] == ["f16", "q8_0", "q4_0"]'
 # What is there is shown and not measured again, what is missing is added.
 cp "$file" "$work/before"
 run 0 "${speed[@]}" --keep 50% -o "$file"
-says '^winnow: 3 cells are in .*, 0 are missing$'
+says '^winnow: 3 results are in .*, 0 cells are missing$'
 cmp -s "$file" "$work/before" || fail "the file changed although nothing was missing"
 run 0 "${speed[@]}" --keep 50% --keep 25% -o "$file" --json -q
 [ -z "$err" ] || fail "output on standard error"
@@ -59,7 +59,7 @@ for shard in 1/2 2/2; do
 done
 cat "$work/shard-1" "$work/shard-2" >"$work/joined"
 run 0 "${speed[@]}" --length 96 --keep 100% -o "$work/joined"
-says '4 cells are in .*joined, 0 are missing'
+says '4 results are in .*joined, 0 cells are missing'
 
 # Other settings, another model and other files are refused, and left as they are.
 refused 1 'its rounds is 1, and here it is 3; name another file' \
@@ -84,28 +84,10 @@ PATH=$work/bin:$PATH run 0 "${speed[@]}" --keep 50% -o "$file" -q --plot "$work/
 
 # Ctrl-C: what is measured is shown, kept, and gone on with.
 interrupt=$work/interrupt.jsonl
-last_command="bench speed, interrupted"
-python3 - "$work" "$interrupt" "$WINNOW_BIN" "${speed[@]}" --length 96 --length 1000 --keep 100% \
-    --rounds 9 -o "$interrupt" <<'PYTHON' || fail "did not stop as it should"
-import os, signal, subprocess, sys, time
-work, file, command = sys.argv[1], sys.argv[2], sys.argv[3:]
-with open(work + "/out", "wb") as out, open(work + "/err", "wb") as err:
-    process = subprocess.Popen(command, stdout=out, stderr=err, stdin=subprocess.DEVNULL,
-                               preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
-    deadline = time.monotonic() + 60
-    while process.poll() is None and time.monotonic() < deadline:
-        if os.path.exists(file) and open(file).read().count("\n") >= 3:
-            break
-        time.sleep(0.002)
-    process.send_signal(signal.SIGINT)
-    status = process.wait(timeout=60)
-sys.exit(0 if status == 130 else 1)
-PYTHON
-out=$(cat "$work/out")
-err=$(cat "$work/err")
-says 'stopped on request: [2-5] of 6 cells are measured; the same command goes on from there$'
+stop_at 3 "$interrupt" "${speed[@]}" --length 96 --length 1000 --keep 100% --rounds 9 -o "$interrupt"
+says 'stopped on request: [2-5] results are there; the same command goes on from there$'
 grep -Eq '^ +64 +100 %' <<<"$out" || fail "what was measured is not shown"
 run 0 "${speed[@]}" --length 96 --length 1000 --keep 100% --rounds 9 -o "$interrupt" --json
-says '^winnow: [2-5] cells are in '
+says '^winnow: [2-5] results are in '
 json 'len(d["rows"]) == 3'
 finish
