@@ -8,6 +8,7 @@
 # WINNOW_LLAMA_DIR  a llama.cpp source tree or installed prefix, instead of the download
 # WINNOW_MODEL      a GGUF model, instead of the download
 # FUZZ_SECONDS      how long each fuzzer runs; default 60
+# PEER_FLAGS        flags of tools/peer_kvpress.py, as "-o kvpress.jsonl"
 
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 PREFIX ?= /usr/local
@@ -48,7 +49,7 @@ ctest = cd $1 && ctest --output-on-failure --no-label-summary --timeout 600 -j $
 setup := tools/setup.sh
 
 .NOTPARALLEL:
-.PHONY: help demo check check-asan check-arm check-format format build bench bench-targets fuzz install \
+.PHONY: help demo check check-asan check-arm check-format format build bench bench-targets bench-peer fuzz install \
 	clean distclean setup setup_zoo configure
 
 help: ## list the targets
@@ -90,6 +91,10 @@ bench-targets: build ## measure the figures that the project promises
 	@$(cmake) --build $(BUILD) --target bench_programs
 	@WINNOW_BIN="$(CURDIR)/$(BUILD)/winnow" WINNOW_MODEL="$(model)" \
 		WINNOW_BENCH_DIR="$(CURDIR)/$(BUILD)/bench" bash tools/bench_targets.sh
+
+bench-peer: ## measure NVIDIA's kvpress as Winnow is (6 GB from PyPI)
+	@$(setup) model
+	@WINNOW_MODEL="$(model)" python3 tools/peer_kvpress.py --environment $(BUILD)/peer $(PEER_FLAGS)
 
 fuzz: ## run each fuzzer for FUZZ_SECONDS (needs clang)
 	@$(setup) tools core fuzz

@@ -168,12 +168,13 @@ static wn_status set_choice(const struct wn_flag *flag, const char *text, int *f
                         names);
 }
 
-static wn_status append_text(const struct wn_flag *flag, const char *text,
+/* `dashes` and `name` are what the text was given as. */
+static wn_status append_text(const char *dashes, const char *name, const char *text,
                              struct wn_flag_texts *list, struct wn_error *err) {
     if (list->n == WN_FLAG_TEXTS_MAX) {
         return wn_error_set(err, WN_E_ARG,
-                            "too many --%s (at most %d fit; split them into several runs)",
-                            flag->name, WN_FLAG_TEXTS_MAX);
+                            "too many %s%s (at most %d fit; split them into several runs)", dashes,
+                            name, WN_FLAG_TEXTS_MAX);
     }
     list->text[list->n++] = text;
     return WN_OK;
@@ -189,7 +190,7 @@ static wn_status set_value(const struct wn_flag *flag, const char *text, void *f
         *(const char **)field = text;
         return WN_OK;
     case WN_FLAG_TEXTS:
-        return append_text(flag, text, field, err);
+        return append_text("--", flag->name, text, field, err);
     case WN_FLAG_INTEGER:
         return set_integer(flag, text, field, err);
     case WN_FLAG_NUMBER:
@@ -326,10 +327,14 @@ static wn_status take_value(const struct wn_flag_table *table, const struct wn_f
 static wn_status set_positional(const struct wn_flag_table *table, const char *word, void *options,
                                 struct wn_error *err) {
     const struct wn_positional *positional = table->positional;
-    const char **field = (const char **)((char *)options + positional->offset);
+    void *place = (char *)options + positional->offset;
+    const char **field = place;
     if (word[0] == '\0') {
         return wn_error_set(err, WN_E_ARG, "%s is empty (%s got no name; give one)",
                             positional->value, table->command);
+    }
+    if (positional->many) {
+        return append_text("", positional->value, word, place, err);
     }
     if (*field != NULL) {
         return wn_error_set(err, WN_E_ARG,
@@ -348,8 +353,10 @@ static wn_status check_positional(const struct wn_flag_table *table, const void 
     if (positional == NULL || !positional->required || (help >= 0 && given->row[help])) {
         return WN_OK;
     }
-    const char *const *field = (const char *const *)((const char *)options + positional->offset);
-    return *field != NULL
+    const void *place = (const char *)options + positional->offset;
+    const char *const *field = place;
+    const struct wn_flag_texts *texts = place;
+    return (positional->many ? texts->n > 0 : *field != NULL)
                ? WN_OK
                : wn_error_set(err, WN_E_ARG, "no %s given (%s needs one; write winnow %s %s)",
                               positional->value, table->command, table->command, positional->value);

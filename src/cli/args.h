@@ -8,7 +8,7 @@
  *
  * `--flag value` and `--flag=value` are the same. A flag given twice counts once, with the later
  * value, except lists; one whose earlier value would be missed is refused (`once`). Words that are
- * neither flags nor their values are refused, but for one where the table names a positional. Every
+ * neither flags nor their values are refused, but for one, or any number, where the table names a positional. Every
  * refusal is one sentence of the form "what (why; what to do)".
  */
 #ifndef WN_CLI_ARGS_H
@@ -74,6 +74,7 @@ struct wn_positional {
     const char *value; /* what stands for it in messages and in the usage, "FILE" */
     size_t offset;     /* of a const char * in the subcommand's options; NULL: not given */
     bool required;     /* but not beside --help */
+    bool many;         /* any number of words: the field is a struct wn_flag_texts */
 };
 
 /* A default in place of the one that a shared row has. */

@@ -47,8 +47,8 @@ static const struct wn_flag_part parts[] = {
     {output, sizeof output / sizeof output[0], 0},
 };
 
-static const struct wn_positional file = {"FILE", offsetof(struct wn_ask_options, cache_path),
-                                          true};
+static const struct wn_positional file = {"FILE", offsetof(struct wn_ask_options, cache_path), true,
+                                          false};
 
 const struct wn_flag_table wn_ask_flags = {
     .command = "ask",

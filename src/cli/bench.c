@@ -16,6 +16,8 @@ static const struct benchmark {
     {"fidelity", "how close compressed caches come to the full one, over texts and policies",
      wn_cmd_bench_fidelity},
     {"ratio", "what sampling keeps beside what it was asked to", wn_cmd_bench_ratio},
+    {"perplexity", "perplexity of texts that stream under standing budgets",
+     wn_cmd_bench_perplexity},
     {"speed", "reading and decoding over length, share kept and threads, beside llama.cpp",
      wn_cmd_bench_speed},
     {"ruler", "what compressed caches still answer: RULER's tasks at any length",

@@ -141,7 +141,7 @@ static wn_status measure(struct wn_bench *bench, const struct options *options,
                                                .on_progress = wn_bench_on_progress,
                                                .user = bench};
     wn_bench_begin(bench, "cells", wn_bench_fidelity_n_missing(&fidelity));
-    return wn_bench_end(bench, wn_bench_fidelity_measure(&fidelity, err), err);
+    return wn_bench_finish(bench, wn_bench_fidelity_measure(&fidelity, err), err);
 }
 
 static wn_status run(struct wn_bench *bench, const struct options *options, struct wn_error *err) {

@@ -4,6 +4,7 @@
 #include "cli/format.h"
 #include "cli/interrupt.h"
 #include "core/clock.h"
+#include "eval/report.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -97,11 +98,6 @@ wn_status wn_bench_end(struct wn_bench *bench, wn_status status, struct wn_error
                                   : " (with -o FILE they are kept)");
 }
 
-wn_status wn_bench_report(struct wn_bench *bench, struct wn_error *err) {
-    struct wn_json json = {0};
-    return wn_json_print(&json, wn_results_json(bench->results), stdout, err);
-}
-
 bool wn_bench_on_progress(void *user, int64_t n_done, int64_t n_total) {
     struct wn_bench *bench = user;
     wn_progress_update(&bench->progress, n_done, n_total, wn_clock());
@@ -119,6 +115,32 @@ void wn_bench_say(struct wn_bench *bench, const char *format, ...) {
     vfprintf(stderr, format, args);
     va_end(args);
     fputc('\n', stderr);
+}
+
+static wn_status report(struct wn_bench *bench, struct wn_error *err) {
+    struct wn_json json = {0};
+    json_t *run = wn_results_json(bench->results);
+    if (run == NULL) {
+        return wn_error_set(err, WN_E_MEMORY, "out of memory for the report");
+    }
+    if (bench->options->json) {
+        return wn_json_print(&json, run, stdout, err);
+    }
+    const wn_status status = wn_report_print(
+        run, bench->options->markdown ? WN_REPORT_MARKDOWN : WN_REPORT_TEXT, stdout, err);
+    json_decref(run);
+    return status;
+}
+
+wn_status wn_bench_finish(struct wn_bench *bench, wn_status status, struct wn_error *err) {
+    struct wn_error why = {0};
+    status = wn_bench_end(bench, status, err);
+    if (wn_results_n(bench->results) == 0 && status != WN_OK) {
+        return status;
+    }
+    const wn_status reported = report(bench, &why);
+    return status == WN_OK && reported != WN_OK ? wn_error_set(err, reported, "%s", why.message)
+                                                : status;
 }
 
 void wn_bench_close(struct wn_bench *bench) {

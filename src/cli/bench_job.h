@@ -39,10 +39,11 @@ wn_status wn_bench_open_results(struct wn_bench *bench, const char *benchmark, s
 void wn_bench_begin(struct wn_bench *bench, const char *units, int64_t n_missing);
 /* Ends it, and makes of WN_E_ABORTED the sentence that says where to go on. Returns the status. */
 wn_status wn_bench_end(struct wn_bench *bench, wn_status status, struct wn_error *err);
+/* The same, and prints what the results hold, also those of a run that did not get to its end: JSON, or
+ * the tables as text or Markdown (eval/report.h). */
+wn_status wn_bench_finish(struct wn_bench *bench, wn_status status, struct wn_error *err);
 /* on_progress with the bench as `user`: work done of all that is to be. */
 bool wn_bench_on_progress(void *user, int64_t n_done, int64_t n_total);
-/* Prints what is in the results: JSON. */
-wn_status wn_bench_report(struct wn_bench *bench, struct wn_error *err);
 /* A line for people, above the progress; nothing when quiet. */
 __attribute__((format(printf, 2, 3))) void wn_bench_say(struct wn_bench *bench, const char *format,
                                                         ...);

@@ -153,7 +153,7 @@ static wn_status measure(struct job *job, struct wn_error *err) {
     memcpy(bench.subset, job->subset, sizeof bench.subset);
     wn_task_job_begin(&job->bench, wn_longbench_run_n_missing(&bench));
     const wn_status status =
-        wn_task_job_end(&job->bench, wn_longbench_run_measure(&bench, err), err);
+        wn_bench_finish(&job->bench, wn_longbench_run_measure(&bench, err), err);
     if (n_skipped(job) > 0) {
         wn_bench_say(&job->bench, "%lld lines of the data could not be used",
                      (long long)n_skipped(job));

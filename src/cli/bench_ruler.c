@@ -156,7 +156,7 @@ static wn_status measure(struct job *job, struct wn_error *err) {
                                                    : "qa_2 is");
     }
     wn_task_job_begin(&job->bench, wn_ruler_run_n_missing(&ruler));
-    return wn_task_job_end(&job->bench, wn_ruler_run_measure(&ruler, err), err);
+    return wn_bench_finish(&job->bench, wn_ruler_run_measure(&ruler, err), err);
 }
 
 static wn_status run(struct job *job, struct wn_error *err) {

@@ -124,10 +124,9 @@ wn_status wn_cache_refuse(wn_status status, const char *path, const struct wn_er
         return wn_error_set(err, status, "cannot open the cache %.200s (%s; check the path)", path,
                             reason);
     case WN_E_FORMAT:
-        return wn_error_set(err, status,
-                            "cannot use the cache %.160s (%.240s; make it anew with winnow "
-                            "compress)",
-                            path, reason);
+        return wn_error_set(err, status, "cannot use the cache %.160s (%.240s; %s winnow compress)",
+                            path, reason,
+                            wn_cache_is_one(path) ? "make it anew with" : "name one made by");
     case WN_E_CONTEXT:
         return wn_error_set(err, status, "cannot use the cache %.160s (%.240s; raise -c)", path,
                             reason);

@@ -20,10 +20,12 @@ int wn_cmd_chat(int argc, char **argv);
 int wn_cmd_inspect(int argc, char **argv);
 int wn_cmd_calibrate(int argc, char **argv);
 int wn_cmd_bench(int argc, char **argv);
+int wn_cmd_report(int argc, char **argv);
 /* Benchmarks. */
 int wn_cmd_bench_attention_error(int argc, char **argv);
 int wn_cmd_bench_ratio(int argc, char **argv);
 int wn_cmd_bench_fidelity(int argc, char **argv);
+int wn_cmd_bench_perplexity(int argc, char **argv);
 int wn_cmd_bench_speed(int argc, char **argv);
 int wn_cmd_bench_ruler(int argc, char **argv);
 int wn_cmd_bench_longbench(int argc, char **argv);

@@ -56,7 +56,7 @@ static const struct wn_flag_part parts[] = {
 };
 
 static const struct wn_positional file = {"FILE", offsetof(struct wn_inspect_options, cache_path),
-                                          false};
+                                          false, false};
 
 const struct wn_flag_table wn_inspect_flags = {
     .command = "inspect",

@@ -24,6 +24,7 @@ static const struct command commands[] = {
      wn_cmd_inspect},
     {"calibrate", "measures once how much of a cache each head of a model needs", wn_cmd_calibrate},
     {"bench", "measures speed, memory and quality", wn_cmd_bench},
+    {"report", "makes tables, figures and a page of what bench measured", wn_cmd_report},
 };
 enum { N_COMMANDS = sizeof commands / sizeof commands[0] };
 

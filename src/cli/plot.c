@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/plot.h"
 
+#include "cli/plot_script.h"
+
 #include <errno.h>
-#include <math.h>
 #include <pthread.h>
 #include <signal.h>
 #include <spawn.h>
@@ -27,122 +28,6 @@ bool wn_plot_format_of(const char *path, enum wn_plot_format *format) {
         return true;
     }
     return false;
-}
-
-/* ---- the script ---- */
-
-/* A single-quoted string: its only special character is the quote, which is doubled; line breaks
- * would end it. */
-static void print_quoted(FILE *script, const char *text) {
-    fputc('\'', script);
-    for (; *text != '\0'; text++) {
-        if (*text == '\'') {
-            fputc('\'', script);
-        }
-        fputc((unsigned char)*text < ' ' ? ' ' : *text, script);
-    }
-    fputc('\'', script);
-}
-
-static void print_label(FILE *script, const char *what, const char *text) {
-    fprintf(script, "set %s ", what);
-    print_quoted(script, text);
-    fputs(" noenhanced\n", script);
-}
-
-static int clamp(int value, int least, int most) {
-    return value < least ? least : value > most ? most : value;
-}
-
-static void print_terminal(FILE *script, int width, int height, enum wn_plot_format format) {
-    if (format == WN_PLOT_SVG) {
-        fprintf(script, "set terminal svg size %d,%d background 'white'\n", width, height);
-        return;
-    }
-    fprintf(script,
-            "if (strstrt(GPVAL_TERMINALS, 'pngcairo')) {\n"
-            "set terminal pngcairo size %d,%d\n"
-            "} else {\n"
-            "set terminal png size %d,%d\n"
-            "}\n",
-            width, height, width, height);
-}
-
-/* Cells of some 16 by 48 pixels, and room for labels around them. */
-static void print_heat_map(FILE *script, const void *picture, enum wn_plot_format format) {
-    const struct wn_heat_map *map = picture;
-    double largest = 0;
-    fputs("$map << END\n", script);
-    for (int row = 0; row < map->n_rows; row++) {
-        for (int column = 0; column < map->n_columns; column++) {
-            double value = map->value[(size_t)row * (size_t)map->n_columns + (size_t)column];
-            if (isfinite(value)) {
-                fprintf(script, "%d %d %.6g\n", column, row, value);
-                largest = value > largest ? value : largest;
-            }
-        }
-    }
-    fputs("END\n", script);
-    print_terminal(script, clamp(220 + 48 * map->n_columns, 480, 1600),
-                   clamp(140 + 16 * map->n_rows, 360, 1600), format);
-    print_label(script, "title", map->title);
-    print_label(script, "xlabel", map->x_label);
-    print_label(script, "ylabel", map->y_label);
-    print_label(script, "cblabel", map->value_label);
-    fprintf(script,
-            "unset key\n"
-            "set tics out nomirror\n"
-            "set rmargin 9\n"
-            "set xrange [-0.5:%d.5]\n"
-            "set yrange [%d.5:-0.5]\n"
-            "set cbrange [0:%.6g]\n"
-            "set palette defined (0 '#440154', 1 '#3b528b', 2 '#21918c', 3 '#5ec962', "
-            "4 '#fde725')\n",
-            map->n_columns - 1, map->n_rows - 1, largest > 0 ? largest : 1);
-    /* Every row and column is numbered where the numbers have room. */
-    fputs(map->n_columns <= 32 ? "set xtics 1\n" : "", script);
-    fputs(map->n_rows <= 64 ? "set ytics 1\n" : "", script);
-    fputs("plot $map using 1:2:(0.5):(0.5):3 with boxxyerror "
-          "fillcolor palette fillstyle solid 1 noborder\n",
-          script);
-}
-
-/* A data block for each line, since each may lack other points. */
-static void print_lines(FILE *script, const void *picture, enum wn_plot_format format) {
-    /* Wong, Points of view: Color blindness, Nature Methods 8 (2011), without the yellow. */
-    static const char *const colours[] = {"#000000", "#d55e00", "#56b4e9", "#0072b2",
-                                          "#009e73", "#e69f00", "#cc79a7", "#999999"};
-    const int n_colours = sizeof colours / sizeof colours[0];
-    const struct wn_line_plot *plot = picture;
-    for (int line = 0; line < plot->n_lines; line++) {
-        fprintf(script, "$line%d << END\n", line);
-        for (int i = 0; i < plot->n_points; i++) {
-            const double y = plot->y[(size_t)line * (size_t)plot->n_points + (size_t)i];
-            if (isfinite(y)) {
-                fprintf(script, "%.9g %.6g\n", plot->x[i], y);
-            }
-        }
-        fputs("END\n", script);
-    }
-    print_terminal(script, 800, 480, format);
-    print_label(script, "title", plot->title);
-    print_label(script, "xlabel", plot->x_label);
-    print_label(script, "ylabel", plot->y_label);
-    fprintf(script, "set key outside right top noenhanced\n"
-                    "set tics out nomirror\n"
-                    "set logscale x 2\n"
-                    "set yrange [0:*]\n"
-                    "set xtics (");
-    for (int i = 0; i < plot->n_points; i++) {
-        fprintf(script, "%s%.9g", i > 0 ? ", " : "", plot->x[i]);
-    }
-    fputs(")\nplot ", script);
-    for (int line = 0; line < plot->n_lines; line++) {
-        fprintf(script, "%s$line%d with linespoints linewidth 2 linecolor rgb '%s' title ",
-                line > 0 ? ", " : "", line, colours[line % n_colours]);
-        print_quoted(script, plot->name[line]);
-    }
-    fputc('\n', script);
 }
 
 /* ---- the process ---- */
@@ -258,9 +143,7 @@ static wn_status draw_script(FILE *script, const char *path, bool keep, struct w
     return status;
 }
 
-typedef void print_picture(FILE *script, const void *picture, enum wn_plot_format format);
-
-static wn_status draw(print_picture *print, const void *picture, enum wn_plot_format format,
+static wn_status draw(wn_plot_printer *print, const void *picture, enum wn_plot_format format,
                       const char *path, bool keep, struct wn_error *err) {
     FILE *script = tmpfile();
     bool written = script != NULL;
@@ -282,7 +165,7 @@ wn_status wn_plot_heat_map(const struct wn_heat_map *map, enum wn_plot_format fo
     if (map->n_rows < 1 || map->n_columns < 1) {
         return wn_error_set(err, WN_E_ARG, "there is nothing to plot");
     }
-    return draw(print_heat_map, map, format, path, true, err);
+    return draw(wn_plot_print_heat_map, map, format, path, true, err);
 }
 
 wn_status wn_plot_lines(const struct wn_line_plot *plot, enum wn_plot_format format,
@@ -290,7 +173,15 @@ wn_status wn_plot_lines(const struct wn_line_plot *plot, enum wn_plot_format for
     if (plot->n_lines < 1 || plot->n_points < 1) {
         return wn_error_set(err, WN_E_ARG, "there is nothing to plot");
     }
-    return draw(print_lines, plot, format, path, true, err);
+    return draw(wn_plot_print_lines, plot, format, path, true, err);
+}
+
+wn_status wn_plot_bars(const struct wn_bar_plot *plot, enum wn_plot_format format, const char *path,
+                       struct wn_error *err) {
+    if (plot->n_lines < 1 || plot->n_points < 1) {
+        return wn_error_set(err, WN_E_ARG, "there is nothing to plot");
+    }
+    return draw(wn_plot_print_bars, plot, format, path, true, err);
 }
 
 wn_status wn_plot_check(enum wn_plot_format format, const char *path, struct wn_error *err) {
@@ -302,5 +193,5 @@ wn_status wn_plot_check(enum wn_plot_format format, const char *path, struct wn_
                                     .n_rows = 1,
                                     .n_columns = 1,
                                     .value = &value};
-    return draw(print_heat_map, &map, format, path, false, err);
+    return draw(wn_plot_print_heat_map, &map, format, path, false, err);
 }

@@ -27,17 +27,34 @@ struct wn_heat_map {
  */
 wn_status wn_plot_heat_map(const struct wn_heat_map *map, enum wn_plot_format format,
                            const char *path, struct wn_error *err);
-/* Lines over numbers on an axis of powers of two. */
+/* Lines over numbers, on an axis of powers of two unless `x_is_linear`. */
 struct wn_line_plot {
     const char *title, *x_label, *y_label;
     int n_lines, n_points;
     const char *const *name; /* [n_lines] */
-    const double *x;         /* [n_points] > 0, ascending */
+    const double *x;         /* [n_points] ascending; > 0 on an axis of powers of two */
     const double *y;         /* [n_lines][n_points]; NaN: no point */
+    bool x_is_linear, y_log;
+    bool y_is_free; /* the axis need not begin at zero */
+    double y_most;  /* end of the axis; 0: none is given */
+    /* [n_lines][n_points] ends of the points' bars, NaN: none there; both NULL: no bars. */
+    const double *low, *high;
 };
 /* As wn_plot_heat_map. WN_E_ARG: no lines or points. */
 wn_status wn_plot_lines(const struct wn_line_plot *plot, enum wn_plot_format format,
                         const char *path, struct wn_error *err);
+
+/* Bars side by side, a bunch for each point. */
+struct wn_bar_plot {
+    const char *title, *x_label, *y_label;
+    int n_lines, n_points;
+    const char *const *name;   /* [n_lines] */
+    const char *const *x_name; /* [n_points] */
+    const double *y;           /* [n_lines][n_points]; NaN: no bar */
+};
+/* As wn_plot_heat_map. WN_E_ARG: no lines or points. */
+wn_status wn_plot_bars(const struct wn_bar_plot *plot, enum wn_plot_format format, const char *path,
+                       struct wn_error *err);
 
 /* Whether such a picture can be drawn there: draws a small one and throws it away. The statuses are
  * those of drawing. */

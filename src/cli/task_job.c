@@ -35,14 +35,3 @@ void wn_task_job_begin(struct wn_bench *bench, int64_t n_missing) {
     wn_bench_begin(bench, "samples", n_missing);
     bench->progress.unit = "tokens";
 }
-
-wn_status wn_task_job_end(struct wn_bench *bench, wn_status status, struct wn_error *err) {
-    struct wn_error why = {0};
-    status = wn_bench_end(bench, status, err);
-    if (wn_results_n(bench->results) == 0 && status != WN_OK) {
-        return status;
-    }
-    const wn_status reported = wn_bench_report(bench, &why);
-    return status == WN_OK && reported != WN_OK ? wn_error_set(err, reported, "%s", why.message)
-                                                : status;
-}

@@ -15,8 +15,5 @@ json_t *wn_task_job_settings(struct wn_json *json, const struct wn_task_options 
 struct wn_task_run wn_task_job_run(struct wn_bench *bench, const struct wn_task_options *options);
 /* Begins to measure: n_missing samples, whose progress is in tokens. */
 void wn_task_job_begin(struct wn_bench *bench, int64_t n_missing);
-/* Ends measuring with its status, as wn_bench_end, and prints what there is, also after an interruption
- * or a failure. */
-wn_status wn_task_job_end(struct wn_bench *bench, wn_status status, struct wn_error *err);
 
 #endif

@@ -30,7 +30,7 @@ static const char *name_cell(const struct wn_bench_fidelity *bench, const struct
     const struct wn_bench_text *text = cell->text;
     const int n =
         snprintf(name->text, sizeof name->text, "text=%s#%s prefix=%lld scored=%lld", text->name,
-                 text->hash, (long long)bench->n_prefix, (long long)bench->n_scored);
+                 text->hash.text, (long long)bench->n_prefix, (long long)bench->n_scored);
     if (cell->method == NULL) {
         snprintf(name->text + n, sizeof name->text - (size_t)n, " method=%s", WN_BENCH_NOISE);
     } else {
@@ -113,7 +113,7 @@ static wn_status add_cell(const struct wn_bench_fidelity *bench, const struct ce
     struct cell_name name;
     json_t *values = json_object();
     wn_json_put_string(&json, values, "text", cell->text->name);
-    wn_json_put_string(&json, values, "text_hash", cell->text->hash);
+    wn_json_put_string(&json, values, "text_hash", cell->text->hash.text);
     wn_json_put_integer(&json, values, "n_prefix", bench->n_prefix);
     wn_json_put_integer(&json, values, "n_scored", result->n_scored);
     wn_json_put_string(&json, values, "method",

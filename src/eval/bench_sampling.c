@@ -82,7 +82,7 @@ static const char *name_cell(const struct wn_bench_sampling *bench, const struct
                              struct cell_name *name) {
     snprintf(name->text, sizeof name->text,
              "text=%s#%s prefix=%lld method=%s series=%s keep=%.6g%% seed=%llu", cell->text->name,
-             cell->text->hash, (long long)text_tokens(bench, cell->text), bench->method->name,
+             cell->text->hash.text, (long long)text_tokens(bench, cell->text), bench->method->name,
              cell->series, 100.0 * cell->policy.keep.share, (unsigned long long)cell->policy.seed);
     return name->text;
 }
@@ -146,9 +146,10 @@ static wn_status add_cell(const struct measuring *measuring, const struct cell *
     struct cell_name name;
     json_t *values = json_object();
     wn_json_put_string(&json, values, "text", cell->text->name);
-    wn_json_put_string(&json, values, "text_hash", cell->text->hash);
+    wn_json_put_string(&json, values, "text_hash", cell->text->hash.text);
     wn_json_put_integer(&json, values, "n_prefix", text_tokens(bench, cell->text));
-    wn_json_put_string(&json, values, "method", bench->method->name);
+    wn_json_put_string(&json, values, bench->kind == WN_SAMPLING_ERROR ? "policy" : "method",
+                       bench->method->name);
     wn_json_put_number(&json, values, "keep", cell->policy.keep.share);
     wn_json_put_number(&json, values, "kept", kept);
     wn_json_put_number(&json, values, "compression", 1.0 - kept);

@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <xxhash.h>
 
 /* The last part of a path, without its extension. */
 static void take_name(const char *path, struct wn_bench_text *text) {
@@ -24,11 +23,10 @@ static wn_status add_text(const struct wn_model *model, const char *path, const 
                           struct wn_bench_texts *texts, struct wn_error *err) {
     struct wn_bench_text *text = &texts->text[texts->n];
     take_name(path, text);
-    snprintf(text->hash, sizeof text->hash, "%016llx",
-             (unsigned long long)XXH64(bytes, n_bytes, 0));
+    wn_content_hash(bytes, n_bytes, &text->hash);
     for (int i = 0; i < texts->n; i++) {
         if (strcmp(texts->text[i].name, text->name) == 0 &&
-            strcmp(texts->text[i].hash, text->hash) == 0) {
+            strcmp(texts->text[i].hash.text, text->hash.text) == 0) {
             return wn_error_set(err, WN_E_ARG, "%.200s is there twice (give it once)", path);
         }
     }

@@ -3,13 +3,14 @@
 #ifndef WN_EVAL_BENCH_TEXT_H
 #define WN_EVAL_BENCH_TEXT_H
 
+#include "eval/content_hash.h"
 #include "winnow.h"
 
 enum { WN_BENCH_TEXT_NAME_BYTES = 80 };
 
 struct wn_bench_text {
     char name[WN_BENCH_TEXT_NAME_BYTES]; /* the file's, without folder and extension */
-    char hash[20];                       /* of its bytes: texts of one name are told apart by it */
+    struct wn_content_hash hash;         /* texts of one name are told apart by it */
     struct wn_tokens tokens;
 };
 

@@ -3,11 +3,6 @@
 
 #include "core/clock.h"
 
-const char *wn_peer_name(enum wn_peer peer) {
-    static const char *const names[WN_PEER_COUNT] = {"flash", "plain", "q8_0"};
-    return names[peer];
-}
-
 wn_status wn_peer_open(struct wn_model *model, enum wn_peer peer, int64_t n_ctx, int n_batch,
                        int n_threads, struct wn_native **out, struct wn_error *err) {
     const struct wn_native_options options = {

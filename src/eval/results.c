@@ -13,9 +13,6 @@
 #include <unistd.h>
 
 static const char format_name[] = "winnow results";
-enum { FORMAT_VERSION = 1 };
-/* Far more than any benchmark writes; a line is held in memory. */
-enum { MAX_FILE_BYTES = 1 << 30 };
 enum { LINE_FORMAT = JSON_COMPACT | JSON_REAL_PRECISION(9) };
 
 struct wn_results {
@@ -57,13 +54,13 @@ static json_t *header_json(const struct wn_results_header *header) {
              (unsigned long long)header->model_fingerprint);
     wn_cpu_name(cpu, sizeof cpu);
     return as_read(json_pack("{s:s, s:i, s:s, s:s, s:{s:s, s:s}, s:O, s:I, s:s}", "format",
-                             format_name, "version", FORMAT_VERSION, "winnow", WN_VERSION,
+                             format_name, "version", WN_RESULTS_VERSION, "winnow", WN_VERSION,
                              "benchmark", header->benchmark, "model", "description",
                              header->model_description, "fingerprint", fingerprint, "settings",
                              header->settings, "seed", (json_int_t)header->seed, "cpu", cpu));
 }
 
-static bool is_header(const json_t *line) {
+bool wn_results_is_header(const json_t *line) {
     const char *format = json_string_value(json_object_get(line, "format"));
     return format != NULL && strcmp(format, format_name) == 0;
 }
@@ -104,7 +101,7 @@ static wn_status compare_settings(const json_t *theirs, const json_t *ours, stru
     return status;
 }
 
-static wn_status check_header(const json_t *theirs, const json_t *ours, struct wn_error *err) {
+wn_status wn_results_compare(const json_t *theirs, const json_t *ours, struct wn_error *err) {
     static const char *const keys[] = {"version", "winnow", "benchmark", "seed"};
     wn_status status = compare_members(theirs, ours, keys, sizeof keys / sizeof keys[0], err);
     const json_t *model = json_object_get(theirs, "model");
@@ -129,8 +126,8 @@ static wn_status take_line(struct wn_results *results, const char *text, size_t 
     const char *cell = json_string_value(json_object_get(line, "cell"));
     json_t *values = json_object_get(line, "values");
     wn_status status = WN_OK;
-    if (is_header(line)) {
-        status = check_header(line, results->header, err);
+    if (wn_results_is_header(line)) {
+        status = wn_results_compare(line, results->header, err);
     } else if (i_line == 1) {
         status = wn_error_set(err, WN_E_FORMAT, "it holds no results of Winnow's");
     } else if (cell == NULL || !json_is_object(values)) {
@@ -208,7 +205,7 @@ static wn_status resume(struct wn_results *results, struct wn_error *err) {
     if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
         return wn_error_set(err, WN_E_IO, "another process writes it");
     }
-    if (info.st_size > MAX_FILE_BYTES) {
+    if (info.st_size > WN_RESULTS_FILE_MAX_BYTES) {
         return wn_error_set(err, WN_E_FORMAT, "it is too large to hold results");
     }
     wn_status status = read_lines(results, &n_bytes, err);

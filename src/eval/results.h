@@ -20,6 +20,7 @@
 #include "winnow_core.h"
 
 #include <jansson.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -63,6 +64,17 @@ wn_status wn_results_add(struct wn_results *results, const char *cell, json_t *v
 /* The header and all cells as one new object {header's members, "cells": [{"cell", "values"}]}, in
  * the order in which they were measured; NULL without memory. */
 json_t *wn_results_json(const struct wn_results *results);
+
+/* ---- for those who read files of any benchmark (report_runs.h) ---- */
+
+enum { WN_RESULTS_VERSION = 1 };
+/* Far more than any benchmark writes. */
+enum { WN_RESULTS_FILE_MAX_BYTES = 1 << 30 };
+/* Whether a line is a header of results, of any version. */
+bool wn_results_is_header(const json_t *line);
+/* WN_OK when two headers may stand in one file; WN_E_FORMAT with a part of a sentence that says what
+ * differs. */
+wn_status wn_results_compare(const json_t *theirs, const json_t *ours, struct wn_error *err);
 
 /* The CPU's name as the system tells it, or "unknown", into name [n_bytes], n_bytes >= 8. */
 void wn_cpu_name(char *name, size_t n_bytes);

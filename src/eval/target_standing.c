@@ -2,6 +2,7 @@
 /* Standing budgets: what a text that goes on beyond the context loses by them, and what they hold. */
 #include "core/metrics.h"
 #include "eval/targets.h"
+#include "eval/text_loss.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -11,7 +12,8 @@ enum {
     BUDGET = 1024,
     FULL_TOKENS = 8192,
     LONG_TOKENS = 12000,
-    STEP_TOKENS = 64,
+    /* Between two notes of how far a text is read. */
+    NOTE_TOKENS = 2048,
     /* Resident sizes from here on are to be flat. */
     WARM_TOKENS = 3072,
     PROMPT_TOKENS = 7500,
@@ -19,64 +21,44 @@ enum {
     SCORED_TOKENS = 64
 };
 
-/* Losses of each token of a text, given those before. */
-struct losses {
-    const struct wn_targets *targets;
-    const int32_t *tokens;
-    int64_t first, n_tokens; /* of the call in progress; of the text */
-    double *loss;            /* [n_tokens]; that of token 0 is not known */
+static double perplexity(const double *loss, int64_t first, int64_t last) {
+    return exp(wn_text_loss_sum(loss, first, last) / (double)(last - first));
+}
+
+/* A text as it is fed. */
+struct feeding {
+    struct wn_targets *targets;
+    const char *what;
+    int64_t n;
+    double *resident; /* [2] smallest and largest resident size from WARM_TOKENS on, or NULL */
 };
 
-static void on_logits(void *user, int64_t i, const float *logits) {
-    struct losses *l = user;
-    const int n_vocab = l->targets->n_vocab;
-    const int64_t next = l->first + i + 1;
-    if (next >= l->n_tokens) {
-        return;
+static void on_step(void *user, int64_t n_done) {
+    const struct feeding *feeding = user;
+    double *resident = feeding->resident;
+    if (n_done % NOTE_TOKENS == 0) {
+        wn_targets_note(feeding->targets, "standing: %s, %lld of %lld tokens", feeding->what,
+                        (long long)n_done, (long long)feeding->n);
     }
-    double largest = -INFINITY, total = 0.0;
-    for (int v = 0; v < n_vocab; v++) {
-        largest = fmax(largest, (double)logits[v]);
+    if (resident != NULL && n_done > WARM_TOKENS) {
+        const double now = (double)feeding->targets->resident_bytes();
+        resident[0] = resident[0] > 0.0 ? fmin(resident[0], now) : now;
+        resident[1] = fmax(resident[1], now);
     }
-    for (int v = 0; v < n_vocab; v++) {
-        total += exp((double)logits[v] - largest);
-    }
-    l->loss[next] = largest + log(total) - (double)logits[l->tokens[next]];
 }
 
-static double perplexity(const double *loss, int64_t first, int64_t last) {
-    double sum = 0.0;
-    for (int64_t i = first; i < last; i++) {
-        sum += loss[i];
-    }
-    return exp(sum / (double)(last - first));
-}
-
-/* Feeds tokens [from, from + n) to a session and notes their losses. resident: [2] smallest and largest
- * resident size from WARM_TOKENS on, or NULL. */
 static wn_status feed_text(struct wn_targets *targets, const char *what, struct wn_session *session,
                            const int32_t *tokens, int64_t n, double *loss, double *resident,
                            struct wn_error *err) {
-    struct losses losses = {.targets = targets, .tokens = tokens, .n_tokens = n, .loss = loss};
-    const struct wn_feed_options options = {
-        .logits = WN_LOGITS_ALL, .on_logits = on_logits, .user = &losses};
-    wn_status status = WN_OK;
-    for (int64_t done = 0; done < n && status == WN_OK; done += STEP_TOKENS) {
-        const int64_t left = n - done;
-        if (done % 2048 == 0) {
-            wn_targets_note(targets, "standing: %s, %lld of %lld tokens", what, (long long)done,
-                            (long long)n);
-        }
-        losses.first = done;
-        status = wn_session_feed(session, tokens + done, left < STEP_TOKENS ? left : STEP_TOKENS,
-                                 &options, err);
-        if (resident != NULL && done >= WARM_TOKENS) {
-            const double now = (double)targets->resident_bytes();
-            resident[0] = resident[0] > 0.0 ? fmin(resident[0], now) : now;
-            resident[1] = fmax(resident[1], now);
-        }
-    }
-    return status;
+    struct feeding feeding = {.targets = targets, .what = what, .n = n, .resident = resident};
+    const struct wn_text_loss text = {.session = session,
+                                      .tokens = tokens,
+                                      .n = n,
+                                      .n_vocab = targets->n_vocab,
+                                      .on_step = on_step,
+                                      .user = &feeding};
+    wn_targets_note(targets, "standing: %s, %lld tokens", what, (long long)n);
+    return wn_text_loss_measure(&text, loss, err);
 }
 
 /* A session of its own for a text; budget may be NULL. */

@@ -53,7 +53,7 @@ refused 2 'neither -p nor -i' ask "$made/a.wkv"
 refused 1 '^winnow: cannot open the cache .*a.wkv \(No such file or directory; check the path\)$' \
     ask "$made/a.wkv" -p q
 refused 1 'cannot open the cache .*made \(it is a folder; ' ask "$made" -p q
-refused 1 'cannot use the cache .*short \(it is not a Winnow cache; make it anew' \
+refused 1 'cannot use the cache .*short \(it is not a Winnow cache; name one made by winnow compress\)' \
     inspect "$work/short"
 refused 2 '--keep does not go with a file' inspect "$made/a.wkv" --keep 20%
 [ -z "$(ls -A "$made")" ] || fail "a file was left behind"
