@@ -151,7 +151,7 @@ static wn_status measure(struct job *job, struct wn_error *err) {
                                      .n_answer_tokens = options->task.n_answer_tokens,
                                      .shard = options->task.bench.shard};
     memcpy(bench.subset, job->subset, sizeof bench.subset);
-    wn_bench_begin(&job->bench, "samples", wn_longbench_run_n_missing(&bench));
+    wn_task_job_begin(&job->bench, wn_longbench_run_n_missing(&bench));
     const wn_status status =
         wn_bench_finish(&job->bench, wn_longbench_run_measure(&bench, err), err);
     if (n_skipped(job) > 0) {
@@ -168,11 +168,7 @@ static wn_status run(struct job *job, struct wn_error *err) {
     status = status == WN_OK ? choose_length(job, err) : status;
     if (status == WN_OK) {
         wn_task_job_note_model(bench);
-        status = wn_bench_make_engine(bench,
-                                      wn_task_context(&job->options->task.bench.methods,
-                                                      job->n_max_tokens + job->n_beside,
-                                                      bench->model_info.n_ctx_train),
-                                      err);
+        status = wn_bench_make_engine(bench, job->n_max_tokens + job->n_beside, err);
     }
     status = status == WN_OK ? open_results(job, err) : status;
     return status == WN_OK ? measure(job, err) : status;

@@ -155,7 +155,7 @@ static wn_status measure(struct job *job, struct wn_error *err) {
                      : options->squad_path == NULL ? "qa_1 is"
                                                    : "qa_2 is");
     }
-    wn_bench_begin(&job->bench, "samples", wn_ruler_run_n_missing(&ruler));
+    wn_task_job_begin(&job->bench, wn_ruler_run_n_missing(&ruler));
     return wn_bench_finish(&job->bench, wn_ruler_run_measure(&ruler, err), err);
 }
 
@@ -167,10 +167,7 @@ static wn_status run(struct job *job, struct wn_error *err) {
     status = status == WN_OK ? choose_lengths(job, err) : status;
     if (status == WN_OK) {
         wn_task_job_note_model(bench);
-        status = wn_bench_make_engine(bench,
-                                      wn_task_context(&job->options->task.bench.methods,
-                                                      longest(job), bench->model_info.n_ctx_train),
-                                      err);
+        status = wn_bench_make_engine(bench, longest(job), err);
     }
     status = status == WN_OK ? open_results(job, err) : status;
     return status == WN_OK ? measure(job, err) : status;

@@ -71,7 +71,7 @@ const struct wn_flag_table wn_longbench_flags = {
         "subsets and policies can be added to a file.\n"
         "\n"
         "  winnow bench longbench -m model.gguf --data LongBench/data -o longbench.jsonl\n"
-        "  winnow bench longbench -m model.gguf --data benchmarks/longbench --subset qasper\n"
+        "  winnow bench longbench -m model.gguf --data DIR --subset qasper --examples 0\n"
         "\n" WN_KERNEL_CHOICE_HELP,
     .parts = parts,
     .n_parts = sizeof parts / sizeof parts[0],

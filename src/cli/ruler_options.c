@@ -74,7 +74,7 @@ const struct wn_flag_table wn_ruler_flags = {
         "and more samples, tasks, lengths and policies can be added to a file.\n"
         "\n"
         "  winnow bench ruler -m model.gguf --length 1024 --samples 2 -o ruler.jsonl\n"
-        "  winnow bench ruler -m model.gguf --task vt --policy foresight --policy streaming\n"
+        "  winnow bench ruler -m model.gguf --task vt --policy snapkv --policy min-h\n"
         "\n" WN_KERNEL_CHOICE_HELP,
     .parts = parts,
     .n_parts = sizeof parts / sizeof parts[0],

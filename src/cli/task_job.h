@@ -13,5 +13,7 @@ void wn_task_job_note_model(struct wn_bench *bench);
 json_t *wn_task_job_settings(struct wn_json *json, const struct wn_task_options *options);
 /* The run of a bench whose engine and results are there. */
 struct wn_task_run wn_task_job_run(struct wn_bench *bench, const struct wn_task_options *options);
+/* Begins to measure: n_missing samples, whose progress is in tokens. */
+void wn_task_job_begin(struct wn_bench *bench, int64_t n_missing);
 
 #endif

@@ -92,16 +92,6 @@ static bool any_rehearses(const struct wn_task_ask *asks, int n) {
 
 /* ---- plans ---- */
 
-int64_t wn_task_context(const struct wn_bench_methods *methods, int64_t n_tokens,
-                        int64_t n_ctx_train) {
-    bool any = false;
-    for (int m = 0; m < methods->n; m++) {
-        any = any || wn_policy_rehearses(&methods->method[m].policy);
-    }
-    const int64_t n = n_tokens + (any ? WN_REHEARSAL_TOKENS : 0);
-    return n < n_ctx_train ? n : n_ctx_train;
-}
-
 int64_t wn_task_cost(const struct wn_task_run *run, const char *name, int64_t n_prompt,
                      int n_new_tokens) {
     int64_t cost = 0;

@@ -23,7 +23,10 @@ enum { WN_TASK_NAME_BYTES = 128 };
 
 struct wn_task_run {
     struct wn_model *model;
-    struct wn_engine *engine; /* whose n_ctx holds every prompt and answer; see wn_task_context */
+    struct wn_engine
+        *engine; /* whose n_ctx holds every prompt and answer, and where a method rehearses
+                                 WN_REHEARSAL_TOKENS more, as far as the model goes: what a sample comes
+                                 to must not depend on the length of others */
     const struct wn_bench_methods *methods;
     int mode[WN_TASK_MODE_COUNT]; /* [n_modes] enum wn_task_mode */
     int n_modes;
@@ -49,14 +52,6 @@ struct wn_task_sample {
     void (*describe)(const void *user, struct wn_json *json, json_t *values);
     const void *user;
 };
-
-/*
- * The context that an engine needs for prompts and answers of n_tokens together, of a model trained for
- * n_ctx_train >= n_tokens: with room for a rehearsal, as far as there is any, so that what a sample
- * comes to does not depend on the length of others.
- */
-int64_t wn_task_context(const struct wn_bench_methods *methods, int64_t n_tokens,
-                        int64_t n_ctx_train);
 
 /* Tokens to be fed for those cells of a sample that are not in the results; 0: all are. n_prompt: its
  * tokens, roughly. */

@@ -78,6 +78,32 @@ sys.exit(len(false) > 0)' "$work/out" "$@" >"$work/false" 2>"$work/python" ||
         fail "not true of the JSON: $(cat "$work/false" "$work/python" | tail -n 3)"
 }
 
+# stop_at LINES FILE ARGUMENTS...: runs the program and sends SIGINT once the file that it writes has that
+# many lines; its output is in $out and $err. A shell starts background jobs with SIGINT ignored,
+# which Python undoes.
+stop_at() {
+    local n_lines=$1 file=$2
+    shift 2
+    last_command="$*, interrupted"
+    python3 - "$work" "$n_lines" "$file" "$WINNOW_BIN" "$@" <<'PYTHON' || fail "did not stop as it should"
+import os, signal, subprocess, sys, time
+work, n_lines, file, command = sys.argv[1], int(sys.argv[2]), sys.argv[3], sys.argv[4:]
+with open(work + "/out", "wb") as out, open(work + "/err", "wb") as err:
+    process = subprocess.Popen(command, stdout=out, stderr=err, stdin=subprocess.DEVNULL,
+                               preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
+    deadline = time.monotonic() + 60
+    while process.poll() is None and time.monotonic() < deadline:
+        if os.path.exists(file) and open(file).read().count("\n") >= n_lines:
+            break
+        time.sleep(0.002)
+    process.send_signal(signal.SIGINT)
+    status = process.wait(timeout=60)
+sys.exit(0 if status == 130 else 1)
+PYTHON
+    out=$(cat "$work/out")
+    err=$(cat "$work/err")
+}
+
 finish() {
     [ "$n_failed" -eq 0 ] || exit 1
     echo "all checks passed"

@@ -84,25 +84,7 @@ PATH=$work/bin:$PATH run 0 "${speed[@]}" --keep 50% -o "$file" -q --plot "$work/
 
 # Ctrl-C: what is measured is shown, kept, and gone on with.
 interrupt=$work/interrupt.jsonl
-last_command="bench speed, interrupted"
-python3 - "$work" "$interrupt" "$WINNOW_BIN" "${speed[@]}" --length 96 --length 1000 --keep 100% \
-    --rounds 9 -o "$interrupt" <<'PYTHON' || fail "did not stop as it should"
-import os, signal, subprocess, sys, time
-work, file, command = sys.argv[1], sys.argv[2], sys.argv[3:]
-with open(work + "/out", "wb") as out, open(work + "/err", "wb") as err:
-    process = subprocess.Popen(command, stdout=out, stderr=err, stdin=subprocess.DEVNULL,
-                               preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
-    deadline = time.monotonic() + 60
-    while process.poll() is None and time.monotonic() < deadline:
-        if os.path.exists(file) and open(file).read().count("\n") >= 3:
-            break
-        time.sleep(0.002)
-    process.send_signal(signal.SIGINT)
-    status = process.wait(timeout=60)
-sys.exit(0 if status == 130 else 1)
-PYTHON
-out=$(cat "$work/out")
-err=$(cat "$work/err")
+stop_at 3 "$interrupt" "${speed[@]}" --length 96 --length 1000 --keep 100% --rounds 9 -o "$interrupt"
 says 'stopped on request: [2-5] results are there; the same command goes on from there$'
 grep -Eq '^ +64 +100 %' <<<"$out" || fail "what was measured is not shown"
 run 0 "${speed[@]}" --length 96 --length 1000 --keep 100% --rounds 9 -o "$interrupt" --json

@@ -197,10 +197,44 @@ static void scores(void **state) {
     assert_true(score == 0.25);
 }
 
+/* Only what stands in the line that counts can change a score, and that line is complete. */
+static void final_predictions(void **state) {
+    (void)state;
+    static const struct {
+        enum wn_longbench_subset subset;
+        const char *prediction;
+        bool is_final;
+    } cases[] = {
+        {WN_LONGBENCH_TREC, "", false},
+        {WN_LONGBENCH_TREC, "\n\n", false},
+        {WN_LONGBENCH_TREC, "\nfox", false},
+        {WN_LONGBENCH_TREC, "\nfox\n", true},
+        {WN_LONGBENCH_SAMSUM, "fox\nhen", true},
+        {WN_LONGBENCH_TRIVIAQA, "fox\n", true},
+        {WN_LONGBENCH_QASPER, "fox\n", false},
+        {WN_LONGBENCH_GOV_REPORT, "fox\n", false},
+        {WN_LONGBENCH_LCC, "", false},
+        {WN_LONGBENCH_LCC, "\n\n", false},
+        {WN_LONGBENCH_LCC, "# red\n", false},
+        {WN_LONGBENCH_LCC, "# red", false},
+        {WN_LONGBENCH_LCC, "# red\nfox", false},
+        {WN_LONGBENCH_LCC, "# red\nfox\n", true},
+        {WN_LONGBENCH_REPOBENCH_P, "x\n", true},
+        {WN_LONGBENCH_REPOBENCH_P, "`x`\n", false},
+        {WN_LONGBENCH_SUBSET_COUNT, "x\n", false},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const char *text = cases[i].prediction;
+        if (wn_longbench_is_final(cases[i].subset, text, strlen(text)) != cases[i].is_final) {
+            fail_msg("case %zu is %sfinal", i, cases[i].is_final ? "not " : "");
+        }
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(subsets), cmocka_unit_test(prompts), cmocka_unit_test(bad_formats),
-        cmocka_unit_test(cuts),    cmocka_unit_test(scores),
+        cmocka_unit_test(cuts),    cmocka_unit_test(scores),  cmocka_unit_test(final_predictions),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
