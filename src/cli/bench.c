@@ -11,19 +11,19 @@ static const struct benchmark {
     const char *summary;
     int (*run)(int argc, char **argv);
 } benchmarks[] = {
-    {"attention-error", "attention over sampled entries, corrected and not, beside the full cache",
-     wn_cmd_bench_attention_error},
     {"fidelity", "how close compressed caches come to the full one, over texts and policies",
      wn_cmd_bench_fidelity},
-    {"ratio", "what sampling keeps beside what it was asked to", wn_cmd_bench_ratio},
-    {"perplexity", "perplexity of texts that stream under standing budgets",
-     wn_cmd_bench_perplexity},
-    {"speed", "reading and decoding over length, share kept and threads, beside llama.cpp",
-     wn_cmd_bench_speed},
     {"ruler", "what compressed caches still answer: RULER's tasks at any length",
      wn_cmd_bench_ruler},
     {"longbench", "the same with LongBench's English subsets, from your folder of its files",
      wn_cmd_bench_longbench},
+    {"perplexity", "perplexity of texts that stream under standing budgets",
+     wn_cmd_bench_perplexity},
+    {"attention-error", "attention over sampled entries, corrected and not, beside the full cache",
+     wn_cmd_bench_attention_error},
+    {"ratio", "what sampling keeps beside what it was asked to", wn_cmd_bench_ratio},
+    {"speed", "reading and decoding over length, share kept and threads, beside llama.cpp",
+     wn_cmd_bench_speed},
     {"targets", "every figure that the project promises", wn_cmd_bench_targets},
 };
 enum { N_BENCHMARKS = sizeof benchmarks / sizeof benchmarks[0] };
@@ -33,7 +33,8 @@ static void print_help(void) {
     for (int i = 0; i < N_BENCHMARKS; i++) {
         printf("  %-15s %s\n", benchmarks[i].name, benchmarks[i].summary);
     }
-    printf("\n`winnow bench <benchmark> --help` shows the flags of one.\n");
+    printf("\n`winnow bench <benchmark> --help` shows the flags of one, `winnow report` what their "
+           "files say.\n");
 }
 
 int wn_cmd_bench(int argc, char **argv) {

@@ -10,7 +10,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <xxhash.h>
 
 /* What is asked for. */
 struct options {
@@ -149,9 +148,8 @@ static wn_status join_texts(struct wn_bench_texts *texts, struct wn_error *err) 
         memmove(first + 1, first + 2, (size_t)(texts->n - 2) * sizeof *first);
     }
     snprintf(first->name, sizeof first->name, "built-in");
-    snprintf(first->hash, sizeof first->hash, "%016llx",
-             (unsigned long long)XXH64(first->tokens.id,
-                                       (size_t)first->tokens.n * sizeof *first->tokens.id, 0));
+    wn_content_hash(first->tokens.id, (size_t)first->tokens.n * sizeof *first->tokens.id,
+                    &first->hash);
     return WN_OK;
 }
 
@@ -238,7 +236,7 @@ static wn_status measure(struct job *job, struct wn_error *err) {
     }
     perplexity.results = job->bench.results;
     wn_bench_begin(&job->bench, "cells", wn_perplexity_n_missing(&perplexity));
-    return wn_bench_end(&job->bench, wn_perplexity_measure(&perplexity, err), err);
+    return wn_bench_finish(&job->bench, wn_perplexity_measure(&perplexity, err), err);
 }
 
 static wn_status run(struct job *job, struct wn_error *err) {
@@ -246,15 +244,7 @@ static wn_status run(struct job *job, struct wn_error *err) {
     status = status == WN_OK ? read_texts(job, err) : status;
     status = status == WN_OK ? make_engine(job, err) : status;
     status = status == WN_OK ? check_lengths(job, err) : status;
-    status = status == WN_OK ? measure(job, err) : status;
-    if (job->bench.results == NULL) {
-        return status;
-    }
-    /* What was measured before an interruption or a failure is shown. */
-    struct wn_error why = {0};
-    const wn_status reported = wn_bench_report(&job->bench, &why);
-    return status == WN_OK && reported != WN_OK ? wn_error_set(err, reported, "%s", why.message)
-                                                : status;
+    return status == WN_OK ? measure(job, err) : status;
 }
 
 int wn_cmd_bench_perplexity(int argc, char **argv) {

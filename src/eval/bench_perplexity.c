@@ -41,8 +41,8 @@ static const char *method_name(const struct cell *cell) {
 
 static const char *cell_name(const struct cell *cell, char name[CELL_NAME_BYTES]) {
     snprintf(name, CELL_NAME_BYTES, "text=%s hash=%s tokens=%lld method=%s budget=%lld",
-             cell->text->name, cell->text->hash, (long long)cell->text->tokens.n, method_name(cell),
-             (long long)cell->budget);
+             cell->text->name, cell->text->hash.text, (long long)cell->text->tokens.n,
+             method_name(cell), (long long)cell->budget);
     return name;
 }
 
@@ -174,7 +174,7 @@ static wn_status add(const struct wn_perplexity *p, const struct cell *cell,
     struct wn_json json = {0};
     json_t *values = json_object();
     wn_json_put_string(&json, values, "text", cell->text->name);
-    wn_json_put_string(&json, values, "text_hash", cell->text->hash);
+    wn_json_put_string(&json, values, "text_hash", cell->text->hash.text);
     wn_json_put_string(&json, values, "method", method_name(cell));
     wn_json_put_integer(&json, values, "budget", cell->budget);
     wn_json_put_integer(&json, values, "n_tokens", n);

@@ -169,8 +169,8 @@ static const struct wn_flag_part parts_with_help[] = {
     {help_rows, 1, 0},
 };
 static const struct wn_flag_preset presets[] = {{"colour", "blue"}, {"count", "9"}};
-static const struct wn_positional needed = {"FILE", offsetof(struct options, word), true},
-                                  optional = {"FILE", offsetof(struct options, word), false};
+static const struct wn_positional needed = {"FILE", offsetof(struct options, word), true, false},
+                                  optional = {"FILE", offsetof(struct options, word), false, false};
 static const struct wn_flag_table word_table = {.command = "test",
                                                 .usage = "FILE",
                                                 .about = "About.\n",
