@@ -14,6 +14,7 @@ static wn_status make_report(const json_t *runs, struct wn_report *report, struc
     for (size_t i = 0; status == WN_OK && i < json_array_size(runs); i++) {
         status = wn_report_add_run(report, json_array_get(runs, i), err);
     }
+    wn_report_sort(report);
     return status;
 }
 

@@ -242,6 +242,9 @@ wn_status wn_report_make_attention(struct wn_report_section *section, const json
         return status;
     }
     for (int keep = a.keeps.n - 1; keep >= 0; keep--) {
+        if (keep == wn_report_numbers_closest(&a.keeps, WN_REPORT_TELLING_SHARE)) {
+            wn_report_find_main_next(a.section);
+        }
         find_at(&a, keep);
     }
     put_errors(&a, ABSOLUTE, "absolute", "Mean absolute error of attention");

@@ -125,6 +125,16 @@ int wn_report_numbers_index(const struct wn_report_numbers *numbers, double valu
     return place < numbers->n && numbers->value[place] == value ? place : -1;
 }
 
+int wn_report_numbers_closest(const struct wn_report_numbers *numbers, double value) {
+    int closest = 0;
+    for (int i = 1; i < numbers->n; i++) {
+        if (fabs(numbers->value[i] - value) < fabs(numbers->value[closest] - value)) {
+            closest = i;
+        }
+    }
+    return closest;
+}
+
 void wn_report_numbers_add(struct wn_report *report, struct wn_report_numbers *numbers,
                            double value) {
     if (isnan(value) || wn_report_numbers_index(numbers, value) >= 0) {

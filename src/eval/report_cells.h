@@ -54,6 +54,12 @@ void wn_report_numbers_add(struct wn_report *report, struct wn_report_numbers *n
 /* Index of a number that is there; -1 of another. */
 int wn_report_numbers_index(const struct wn_report_numbers *numbers, double value);
 
+/* Index of the number that is closest to a value, of at least one. */
+int wn_report_numbers_closest(const struct wn_report_numbers *numbers, double value);
+/* The share at which methods differ and still work: sections' main sentences and maps are of the one
+ * closest to it. */
+#define WN_REPORT_TELLING_SHARE 0.2
+
 /* Most elements of what is spread out of a run's cells: 256 MiB of doubles. */
 enum { WN_REPORT_SPREAD_MAX = 1 << 25 };
 /* An array of a x b x c NaNs. NULL, with a sentence in err: WN_E_FORMAT, there are too many, or

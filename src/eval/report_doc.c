@@ -99,6 +99,7 @@ struct wn_report_section *wn_report_begin_section(struct wn_report *report, cons
         *section = (struct wn_report_section){.benchmark = wn_report_text(report, "%s", benchmark),
                                               .title = wn_report_text(report, "%s", title),
                                               .about = about,
+                                              .main_finding = -1,
                                               .report = report};
         append_section(report, section);
     }
@@ -126,6 +127,12 @@ void wn_report_find(struct wn_report_section *section, const char *format, ...) 
     va_start(arguments, format);
     section->finding[section->n_findings++] = text_of(section->report, format, arguments);
     va_end(arguments);
+}
+
+void wn_report_find_main_next(struct wn_report_section *section) {
+    if (section != NULL && section->main_finding < 0) {
+        section->main_finding = section->n_findings;
+    }
 }
 
 void wn_report_note_method(struct wn_report_section *section, const char *method) {

@@ -78,6 +78,7 @@ struct wn_report_section {
     const char *title, *about;
     struct wn_report_fact *fact; /* what was measured, and with what */
     const char **finding;        /* sentences */
+    int main_finding;            /* the one that stands for the section; -1: the first */
     const char **method;         /* names of methods that occur */
     struct wn_report_table **table;
     struct wn_report_figure **figure;
@@ -113,6 +114,8 @@ __attribute__((format(printf, 3, 4))) void
 wn_report_fact(struct wn_report_section *section, const char *name, const char *format, ...);
 __attribute__((format(printf, 2, 3))) void wn_report_find(struct wn_report_section *section,
                                                           const char *format, ...);
+/* Makes the next sentence the section's main one, unless it has one. */
+void wn_report_find_main_next(struct wn_report_section *section);
 /* Notes that a method occurs, once. */
 void wn_report_note_method(struct wn_report_section *section, const char *method);
 

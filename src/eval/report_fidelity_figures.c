@@ -45,17 +45,6 @@ static void put_kl(const struct wn_fidelity_report *f) {
 
 enum { MAPS_MAX = 16, MAP_CELLS_MAX = 1 << 16 };
 
-/* The measured share closest to a fifth, which is where methods differ. */
-static double share_of_maps(const struct wn_fidelity_report *f) {
-    double closest = f->keeps.value[0];
-    for (int keep = 1; keep < f->keeps.n; keep++) {
-        if (fabs(f->keeps.value[keep] - 0.2) < fabs(closest - 0.2)) {
-            closest = f->keeps.value[keep];
-        }
-    }
-    return closest;
-}
-
 /* A row for each layer; NULL: the cell has no such values. Layers are as many as attention errors. */
 static struct wn_report_figure *put_map(const struct wn_fidelity_report *f,
                                         struct wn_report_reader *reader, const char *method,
@@ -92,7 +81,8 @@ static struct wn_report_figure *put_map(const struct wn_fidelity_report *f,
 
 static void put_maps(const struct wn_fidelity_report *f) {
     struct wn_report_names done = {0};
-    const double share = share_of_maps(f);
+    const double share =
+        f->keeps.value[wn_report_numbers_closest(&f->keeps, WN_REPORT_TELLING_SHARE)];
     for (size_t i = 0; i < wn_report_n_cells(f->run) && done.n < MAPS_MAX; i++) {
         struct wn_report_reader reader = wn_report_cell_at(f->run, i);
         const char *method = wn_report_read_word(&reader, "method");

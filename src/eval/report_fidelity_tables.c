@@ -191,6 +191,9 @@ static void find_at(const struct wn_fidelity_report *f, int keep) {
 
 void wn_fidelity_put_findings(const struct wn_fidelity_report *f) {
     for (int keep = f->keeps.n - 1; keep >= 0; keep--) {
+        if (keep == wn_report_numbers_closest(&f->keeps, WN_REPORT_TELLING_SHARE)) {
+            wn_report_find_main_next(f->section);
+        }
         find_at(f, keep);
     }
     for (int arm = 0; arm < f->n_arms; arm++) {

@@ -163,15 +163,18 @@ static void print_section(const struct wn_report_section *section, int i,
     fputs("</section>\n", out);
 }
 
-/* The first sentence of each section. */
+/* The sentence that stands for the section. */
+static const char *main_finding(const struct wn_report_section *section) {
+    const int i = section->main_finding;
+    return section->n_findings == 0 ? "Nothing was measured yet."
+                                    : section->finding[i > 0 && i < section->n_findings ? i : 0];
+}
+
 static void print_short(const struct wn_report *report, FILE *out) {
     fputs("<div class=\"short\"><h2>In short</h2>\n", out);
     for (int i = 0; i < report->n_sections; i++) {
-        const struct wn_report_section *section = report->section[i];
-        print_element("<p><strong>", section->title, ".</strong> ", out);
-        print_element("",
-                      section->n_findings > 0 ? section->finding[0] : "Nothing was measured yet.",
-                      "</p>\n", out);
+        print_element("<p><strong>", report->section[i]->title, ".</strong> ", out);
+        print_element("", main_finding(report->section[i]), "</p>\n", out);
     }
     fputs("</div>\n", out);
 }

@@ -98,6 +98,26 @@ wn_status wn_report_add_run(struct wn_report *report, const json_t *run, struct 
         name);
 }
 
+static int rank_of(const struct wn_report_section *section) {
+    int rank = 0;
+    while (rank < N_BENCHMARKS && strcmp(benchmarks[rank].name, section->benchmark) != 0) {
+        rank++;
+    }
+    return rank;
+}
+
+/* By insertion, which leaves those of one benchmark in their order. */
+void wn_report_sort(struct wn_report *report) {
+    for (int i = 1; i < report->n_sections; i++) {
+        struct wn_report_section *section = report->section[i];
+        int place = i;
+        for (; place > 0 && rank_of(report->section[place - 1]) > rank_of(section); place--) {
+            report->section[place] = report->section[place - 1];
+        }
+        report->section[place] = section;
+    }
+}
+
 wn_status wn_report_print(const json_t *run, enum wn_report_form form, FILE *out,
                           struct wn_error *err) {
     struct wn_report report = {0};

@@ -250,13 +250,14 @@ static void find_best(const struct perplexity *p, int budget) {
             best = arm;
         }
     }
+    const double of_full = perplexity_of_full(p);
     if (best >= 0) {
         wn_report_find(p->section,
-                       "With %.0f entries a head, %s predicts these texts best: perplexity %s; the "
-                       "full cache's is %s.",
+                       "With %.0f entries a head, %s predicts these texts best: perplexity %s%s%s.",
                        p->budgets.value[budget], p->methods.name[best / p->budgets.n],
                        wn_report_format(WN_REPORT_FIGURE, perplexity_of(p, best), value),
-                       wn_report_format(WN_REPORT_FIGURE, perplexity_of_full(p), full));
+                       isfinite(of_full) ? "; the full cache's is " : "",
+                       isfinite(of_full) ? wn_report_format(WN_REPORT_FIGURE, of_full, full) : "");
     }
 }
 

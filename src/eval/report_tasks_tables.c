@@ -207,6 +207,9 @@ void wn_tasks_put_findings(const struct wn_tasks_report *t) {
                        overall.n);
     }
     for (int keep = t->keeps.n - 1; keep >= 0; keep--) {
+        if (keep == wn_report_numbers_closest(&t->keeps, WN_REPORT_TELLING_SHARE)) {
+            wn_report_find_main_next(t->section);
+        }
         find_at(t, keep);
     }
 }
