@@ -59,14 +59,6 @@ static bool is_missing(const struct wn_perplexity *p, int64_t i) {
 int64_t wn_perplexity_n_missing(const struct wn_perplexity *p) {
     int64_t n = 0;
     for (int64_t i = 0; i < n_cells(p); i++) {
-        n += is_missing(p, i);
-    }
-    return n;
-}
-
-static int64_t n_missing_tokens(const struct wn_perplexity *p) {
-    int64_t n = 0;
-    for (int64_t i = 0; i < n_cells(p); i++) {
         n += is_missing(p, i) ? cell_at(p, i).text->tokens.n : 0;
     }
     return n;
@@ -218,7 +210,7 @@ static wn_status measure_cell(struct running *running, const struct cell *cell,
 }
 
 wn_status wn_perplexity_measure(const struct wn_perplexity *p, struct wn_error *err) {
-    struct running running = {.perplexity = p, .n_total = n_missing_tokens(p)};
+    struct running running = {.perplexity = p, .n_total = wn_perplexity_n_missing(p)};
     wn_status status = WN_OK;
     for (int64_t i = 0; status == WN_OK && i < n_cells(p); i++) {
         if (is_missing(p, i)) {

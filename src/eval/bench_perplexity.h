@@ -35,8 +35,8 @@ struct wn_perplexity {
  * wn_session_set_budget with a sentence that names the policy. */
 wn_status wn_perplexity_check(const struct wn_perplexity *perplexity, struct wn_error *err);
 
-/* Cells that the results lack and the shard takes. A full cache that does not fit the context is no
- * cell. */
+/* Tokens of the cells that the results lack and the shard takes: what progress counts. A full cache that
+ * does not fit the context is no cell. */
 int64_t wn_perplexity_n_missing(const struct wn_perplexity *perplexity);
 
 /* Measures these and adds each to the results. WN_E_ABORTED, or what feeding or the results fail by;

@@ -125,7 +125,8 @@ sys.exit(0 if status == 130 else 1)
 PYTHON
 err=$(cat "$work/err")
 says 'stopped on request: [0-9]+ results are there; the same command goes on from there$'
-run 0 "${stopped[@]}" -o "$work/stopped"
+run 0 "${stopped[@]/-q/--json}" -o "$work/stopped"
+says '^winnow: [1-4] results are in .*, ([1-4]?[05]00) tokens are missing$'
 json 'len(d["cells"]) == 5'
 run 0 "${stopped[@]}" -o "$work/at-once"
 cmp -s "$work/stopped" "$work/at-once" || fail "a run that was stopped and went on is not the same"
