@@ -42,7 +42,8 @@ static const struct wn_flag flags[] = {
          "Measure this group: graft, stores, memory, kernel, decode, batch, prefill, scoring, "
          "foresight, "
          "quality, standing, generate, file, or one of those measured only when they are named: "
-         "needles, and study and methods, which have no targets. May be given several times."},
+         "needles, sweep, and study and methods, which have no targets. May be given several "
+         "times."},
     {.name = "rounds",
      .value = "N",
      .section = "Task",

@@ -176,8 +176,9 @@ void wn_plot_print_lines(FILE *script, const void *picture, enum wn_plot_format 
     fputs("plot ", script);
     print_error_bars(script, plot);
     for (int line = 0; line < plot->n_lines; line++) {
-        fprintf(script, "%s$line%d with linespoints linewidth 2 linecolor rgb '%s' title ",
-                line > 0 ? ", " : "", line, colour_of(line));
+        fprintf(script,
+                "%s$line%d with linespoints linewidth 2 pointtype %d linecolor rgb '%s' title ",
+                line > 0 ? ", " : "", line, 5 + 2 * (line % 5), colour_of(line));
         print_quoted(script, plot->name[line]);
     }
     fputc('\n', script);

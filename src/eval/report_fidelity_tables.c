@@ -20,7 +20,7 @@ static void put_seeds(struct wn_report_table *table, const struct wn_fidelity_re
         }
     }
     if (most == 0) {
-        wn_report_words(table, "-");
+        wn_report_number(table, NAN);
     } else if (least == most) {
         wn_report_words(table, "%.0f", most);
     } else {

@@ -37,6 +37,7 @@ const struct wn_target_group *wn_target_groups(int *n) {
         {"file", "loading a compressed document, and the bytes of its file", wn_target_file, false},
         {"study", "KL of variants of foresight and rehearsal", wn_target_study, true},
         {"methods", "KL of every method at four budgets", wn_target_methods, true},
+        {"sweep", "how long a comparison of all policies takes", wn_target_sweep, true},
         {"needles", "facts that the policies keep, on RULER's retrieval tasks", wn_target_needles,
          true},
     };

@@ -84,6 +84,7 @@ wn_status wn_target_scoring(struct wn_targets *targets, struct wn_error *err);
 wn_status wn_target_foresight(struct wn_targets *targets, struct wn_error *err);
 wn_status wn_target_study(struct wn_targets *targets, struct wn_error *err);
 wn_status wn_target_methods(struct wn_targets *targets, struct wn_error *err);
+wn_status wn_target_sweep(struct wn_targets *targets, struct wn_error *err);
 wn_status wn_target_needles(struct wn_targets *targets, struct wn_error *err);
 wn_status wn_target_quality(struct wn_targets *targets, struct wn_error *err);
 

@@ -6,7 +6,9 @@ import math
 import random
 import sys
 
-METHODS = {"min-h --select topk": 1.0, "snapkv": 1.6, "random": 4.0}
+# The last one is no method: names in files can be anything.
+METHODS = {"min-h --select topk": 1.0, "snapkv": 1.6, "random": 4.0,
+           "k-norm </text><script>'`ls`\\\"&amp;": 3.0}
 KEEPS = [0.5, 0.2, 0.1]
 draw = random.Random(7)
 

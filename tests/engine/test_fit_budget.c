@@ -64,15 +64,15 @@ static void free_entries(struct entries *entries) {
     free(entries->b);
 }
 
-/* The relative error of a head of the first layer, whose queries no compression changes: the judges
- * were fed to both sessions. */
-static double error_of(const struct wn_session *full, const struct wn_session *compressed,
-                       int head) {
+/* The errors of a head of the first layer, whose queries no compression changes: the judges were fed to
+ * both sessions. */
+static struct wn_attention_error errors_of(const struct wn_session *full,
+                                           const struct wn_session *compressed, int head) {
     const struct wn_layer_geometry *geometry = &full->engine->geometry[0];
     const int g = geometry->n_heads / geometry->n_kv_heads, d_k = geometry->k_dim,
               d_v = geometry->v_dim;
     struct entries all = entries_of(full, 0, head), kept = entries_of(compressed, 0, head);
-    double error = 0.0, length = 0.0, *o = calloc((size_t)d_v, sizeof *o),
+    double error = 0.0, length = 0.0, absolute = 0.0, *o = calloc((size_t)d_v, sizeof *o),
            *p = calloc((size_t)d_v, sizeof *p);
     for (int t = 0; t < N_JUDGES; t++)
         for (int x = 0; x < g; x++) {
@@ -87,6 +87,7 @@ static double error_of(const struct wn_session *full, const struct wn_session *c
             for (int i = 0; i < d_v; i++) {
                 d += (o[i] - p[i]) * (o[i] - p[i]);
                 n += o[i] * o[i];
+                absolute += fabs(o[i] - p[i]);
             }
             error += sqrt(d);
             length += sqrt(n);
@@ -95,7 +96,13 @@ static double error_of(const struct wn_session *full, const struct wn_session *c
     free(p);
     free_entries(&all);
     free_entries(&kept);
-    return error / length;
+    return (struct wn_attention_error){.relative = error / length,
+                                       .absolute = absolute / (N_JUDGES * g * d_v)};
+}
+
+static double error_of(const struct wn_session *full, const struct wn_session *compressed,
+                       int head) {
+    return errors_of(full, compressed, head).relative;
 }
 
 static struct wn_session *fork_with_judges(const struct fixture *fixture,
@@ -235,11 +242,64 @@ static void refusals_name_the_reason(void **state) {
     wn_session_free(blind);
 }
 
+/* Every head's numbers, and the errors of the first layer's heads worked out in another way. */
+static void a_comparison_is_that_of_attention(void **state) {
+    const struct fixture *fixture = *state;
+    struct wn_policy policy = policy_of(WN_SCORE_SNAPKV);
+    policy.keep = (struct wn_keep){.kind = WN_KEEP_SHARE, .share = 0.25};
+    struct wn_session *session = fixture_session(fixture->engine, fixture, N_TEXT, &policy);
+    struct wn_session *judge = NULL, *compressed = NULL, *whole = NULL;
+    struct wn_comparison comparison = {0};
+    struct wn_error err = {0};
+    const int32_t *next = fixture->text.id + N_TEXT;
+    assert_int_equal(wn_session_judge(session, next, N_JUDGES, NULL, &judge, &err), WN_OK);
+    assert_int_equal(wn_session_n_tokens(session), N_TEXT);
+    assert_int_equal(wn_session_n_tokens(judge), N_TEXT + N_JUDGES);
+
+    assert_int_equal(wn_session_fork(session, &whole, NULL), WN_OK);
+    assert_int_equal(wn_session_compare(judge, whole, &comparison, &err), WN_OK);
+    assert_int_equal(comparison.n_heads, 90);
+    assert_int_equal(comparison.n_queries, N_JUDGES);
+    for (int h = 0; h < 90; h++) {
+        const struct wn_attention_error *head = &comparison.head[h];
+        assert_int_equal(head->layer * 3 + head->head, h);
+        assert_int_equal(head->n_before, N_TEXT);
+        assert_int_equal(head->n_after, N_TEXT);
+        assert_true(head->relative == 0.0 && head->absolute == 0.0);
+    }
+    wn_comparison_free(&comparison);
+
+    assert_int_equal(wn_session_fork(session, &compressed, NULL), WN_OK);
+    assert_int_equal(wn_session_compress(compressed, &policy, NULL, &err), WN_OK);
+    assert_int_equal(wn_session_compare(judge, compressed, &comparison, &err), WN_OK);
+    fixture_feed(compressed, next, N_JUDGES);
+    for (int h = 0; h < 3; h++) {
+        const struct wn_attention_error expected = errors_of(judge, compressed, h);
+        const struct wn_attention_error *head = &comparison.head[h];
+        assert_int_equal(head->n_after, N_TEXT / 4);
+        assert_true(expected.relative > 0.001 && expected.absolute > 0.0);
+        assert_true(fabs(head->relative - expected.relative) < 0.01 * expected.relative);
+        assert_true(fabs(head->absolute - expected.absolute) < 0.01 * expected.absolute);
+    }
+    wn_comparison_free(&comparison);
+
+    /* Not the judge's text any more. */
+    assert_int_equal(wn_session_compare(judge, compressed, &comparison, &err), WN_E_STATE);
+    assert_non_null(strstr(err.message, "holds 0 tokens more"));
+    assert_int_equal(wn_session_judge(session, next, 0, NULL, &judge, &err), WN_E_ARG);
+    assert_int_equal(wn_session_judge(session, next, 4097, NULL, &judge, &err), WN_E_ARG);
+    wn_session_free(compressed);
+    wn_session_free(whole);
+    wn_session_free(judge);
+    wn_session_free(session);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(budgets_keep_their_promise),
         cmocka_unit_test(a_session_may_grow_before_it_is_compressed),
         cmocka_unit_test(refusals_name_the_reason),
+        cmocka_unit_test(a_comparison_is_that_of_attention),
     };
     return cmocka_run_group_tests(tests, fixture_open, fixture_close);
 }

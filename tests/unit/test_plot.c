@@ -158,6 +158,68 @@ static void lines(void **state) {
     assert_int_equal(n_files(), 1);
 }
 
+/* Axes and bars of errors, which on a logarithmic axis end above zero. */
+static void error_bars(void **state) {
+    (void)state;
+    static const char *const names[] = {"a"};
+    static const double x[] = {10, 50}, y[] = {2, 0.5}, low[] = {-1, NAN}, high[] = {5, NAN};
+    struct wn_line_plot plot = {.title = "t",
+                                .x_label = "x",
+                                .y_label = "y",
+                                .n_lines = 1,
+                                .n_points = 2,
+                                .name = names,
+                                .x = x,
+                                .y = y,
+                                .x_is_linear = true,
+                                .y_log = true,
+                                .low = low,
+                                .high = high};
+    char path[256], text[4096];
+    snprintf(path, sizeof path, "%s", in_folder("bars.svg"));
+    stand_in("cat");
+    assert_int_equal(wn_plot_lines(&plot, WN_PLOT_SVG, path, &err), WN_OK);
+    read_file(path, text, sizeof text);
+    assert_non_null(strstr(text, "$line0 << END\n10 2 0.2 5\n50 0.5 0.5 0.5\nEND\n"));
+    assert_non_null(strstr(text, "\nset logscale y\n"));
+    assert_null(strstr(text, "logscale x"));
+    assert_non_null(strstr(text, "plot $line0 using 1:3:(0):($4-$3) with vectors nohead"));
+    plot.y_log = false;
+    plot.y_most = 105;
+    assert_int_equal(wn_plot_lines(&plot, WN_PLOT_SVG, path, &err), WN_OK);
+    read_file(path, text, sizeof text);
+    assert_non_null(strstr(text, "\n10 2 -1 5\n"));
+    assert_non_null(strstr(text, "\nset yrange [0:105]\n"));
+    unlink(path);
+}
+
+/* A bunch for each point; names cannot leave their quotes. */
+static void bunches(void **state) {
+    (void)state;
+    static const char *const names[] = {"a", "it's"}, *const x_names[] = {"20 %", "\"\\\nEND"};
+    static const double y[] = {1, 2.5, NAN, 4};
+    const struct wn_bar_plot plot = {.title = "t",
+                                     .x_label = "x",
+                                     .y_label = "y",
+                                     .n_lines = 2,
+                                     .n_points = 2,
+                                     .name = names,
+                                     .x_name = x_names,
+                                     .y = y};
+    char path[256], text[4096];
+    snprintf(path, sizeof path, "%s", in_folder("bunches.svg"));
+    stand_in("cat");
+    assert_int_equal(wn_plot_bars(&plot, WN_PLOT_SVG, path, &err), WN_OK);
+    read_file(path, text, sizeof text);
+    assert_non_null(strstr(text, "$bars << END\n\"20 %\" 1 ?\n\"   END\" 2.5 4\nEND\n"));
+    assert_non_null(strstr(text, "plot $bars using 2:xtic(1) "));
+    assert_non_null(strstr(text, "$bars using 3:xtic(1) "));
+    assert_non_null(strstr(text, "title 'it''s'\n"));
+    unlink(path);
+    const struct wn_bar_plot empty = {.n_points = 1};
+    assert_int_equal(wn_plot_bars(&empty, WN_PLOT_SVG, path, &err), WN_E_ARG);
+}
+
 /* A failure leaves an older picture as it was, and no temporary file. */
 static void expect_failure(const char *commands, const char *part) {
     char path[256], text[64];
@@ -302,7 +364,8 @@ int main(int argc, char **argv) {
     own_path = realpath(argv[0], NULL);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(formats), cmocka_unit_test(script_and_picture),
-        cmocka_unit_test(lines),   cmocka_unit_test(failures),
+        cmocka_unit_test(lines),   cmocka_unit_test(error_bars),
+        cmocka_unit_test(bunches), cmocka_unit_test(failures),
         cmocka_unit_test(check),   cmocka_unit_test(interrupts),
     };
     int n_failed = cmocka_run_group_tests(tests, make_folder, remove_folder);

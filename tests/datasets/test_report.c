@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: MIT */
+/* Tables of small results whose figures can be worked out by hand, read from what is printed as CSV. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "eval/report.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static json_t *run_of(const char *benchmark) {
+    json_t *run = json_pack("{s:s, s:i, s:s, s:s, s:{s:s, s:s}, s:{s:i}, s:i, s:s, s:[]}", "format",
+                            "winnow results", "version", 1, "winnow", "0.1.0", "benchmark",
+                            benchmark, "model", "description", "tiny | 1M", "fingerprint", "00ff",
+                            "settings", "n_prefix", 100, "seed", 42, "cpu", "some CPU", "cells");
+    assert_non_null(run);
+    return run;
+}
+
+/* Takes the values over. */
+static void add(json_t *run, json_t *values) {
+    json_t *cells = json_object_get(run, "cells");
+    assert_non_null(values);
+    assert_int_equal(
+        json_array_append_new(cells, json_pack("{s:o, s:o}", "cell",
+                                               json_sprintf("cell %zu", json_array_size(cells)),
+                                               "values", values)),
+        0);
+}
+
+static char *printed(const json_t *run, enum wn_report_form form) {
+    char *text = NULL;
+    size_t n = 0;
+    struct wn_error err = {0};
+    FILE *out = open_memstream(&text, &n);
+    assert_non_null(out);
+    if (wn_report_print(run, form, out, &err) != WN_OK) {
+        fail_msg("%s", err.message);
+    }
+    fclose(out);
+    return text;
+}
+
+static void holds(const char *text, const char *part) {
+    if (strstr(text, part) == NULL) {
+        fail_msg("no '%s' in:\n%s", part, text);
+    }
+}
+
+static void refused(const json_t *run, const char *part) {
+    struct wn_error err = {0};
+    FILE *out = fopen("/dev/null", "w");
+    assert_non_null(out);
+    assert_int_equal(wn_report_print(run, WN_REPORT_TEXT, out, &err), WN_E_FORMAT);
+    fclose(out);
+    holds(err.message, part);
+}
+
+/* ---- fidelity ---- */
+
+static json_t *fidelity(const char *text, const char *method, double keep, int seed, double kl) {
+    return json_pack("{s:s, s:i, s:i, s:s, s:f, s:i, s:f, s:f, s:f, s:f, s:[f,f]}", "text", text,
+                     "n_prefix", 100, "n_scored", 10, "method", method, "keep", keep, "seed", seed,
+                     "kl_mean", kl, "kl_median", kl / 2, "same_top", 0.5, "perplexity_ratio",
+                     1 + kl, "attention_error", kl, 3 * kl);
+}
+
+/* The seeds of a text are averaged before the texts: (1 + 3) / 2 = 2 and 6 make 4. */
+static void seeds_before_texts(void **state) {
+    (void)state;
+    json_t *run = run_of("fidelity");
+    add(run, fidelity("a", "random", 0.25, 1, 1));
+    add(run, fidelity("a", "random", 0.25, 2, 3));
+    add(run, fidelity("b", "random", 0.25, 1, 6));
+    add(run, fidelity("a", "min-h", 0.25, 1, 0.5));
+    add(run, fidelity("b", "min-h", 0.25, 1, 1.5));
+    json_t *noise = fidelity("a", "llama.cpp", 1, 1, 0.0625);
+    json_object_del(noise, "attention_error");
+    add(run, noise);
+    char *text = printed(run, WN_REPORT_CSV);
+    /* sd of 2 and 6 is 2.828; 12.7062 * 2.828 / sqrt(2) = 25.412. */
+    holds(text, "0.25,\"random\",4,25.412");
+    holds(text, ",2,0.5,5,8,2,\"1-2\",20\n");
+    /* sd of 0.5 and 1.5: half = 12.7062 / 2. */
+    holds(text, "0.25,\"min-h\",1,6.3531");
+    holds(text, ",0.5,0.5,2,2,2,\"1\",20\n");
+    /* One text has no interval, and the floor no error of attention. */
+    holds(text, "1,\"noise floor (llama.cpp)\",0.0625,,0.03125,0.5,1.0625,,1,\"1\",10\n");
+    holds(text, "\n0.25,\"random\",2,6,20\n");
+    free(text);
+    text = printed(run, WN_REPORT_TEXT);
+    holds(text,
+          "At 25 % of the cache, min-h is closest to the full cache: 1.00 nat of KL on average");
+    holds(text, "next is random with 4.00 nat, which these texts do not clearly tell apart.");
+    free(text);
+    text = printed(run, WN_REPORT_MARKDOWN);
+    holds(text, "- model: tiny \\| 1M (fingerprint 00ff)\n");
+    holds(text, "| 25 % | min-h | **1.00 ± 6.35** | **0.500** |");
+    free(text);
+    json_decref(run);
+}
+
+/* A method that lacks a text is compared on the others; one that lacks a share has dashes there. */
+static void unfinished_fidelity(void **state) {
+    (void)state;
+    json_t *run = run_of("fidelity");
+    add(run, fidelity("a", "random", 0.5, 1, 1));
+    add(run, fidelity("b", "random", 0.5, 1, 9));
+    add(run, fidelity("a", "min-h", 0.5, 1, 2));
+    add(run, fidelity("a", "random", 0.25, 1, 4));
+    char *text = printed(run, WN_REPORT_CSV);
+    holds(text, "\n0.5,\"random\",1,,0.5,");
+    holds(text, "\n0.5,\"min-h\",2,,1,");
+    holds(text, "\n0.25,\"min-h\",,,,,,,0,,0\n");
+    holds(text, "\n0.5,\"random\",1,9,10\n");
+    free(text);
+    text = printed(run, WN_REPORT_TEXT);
+    holds(text,
+          "methods are compared on the texts that all of a share have, and 1 results are left out");
+    free(text);
+    json_decref(run);
+}
+
+/* ---- tasks ---- */
+
+static json_t *sample(const char *task, int i, const char *method, double keep, double score) {
+    return json_pack("{s:s, s:i, s:s, s:i, s:s, s:f, s:f, s:s}", "task", task, "length", 1024,
+                     "mode", "aware", "sample", i, "method", method, "keep", keep, "score", score,
+                     "prediction", "words");
+}
+
+static json_t *some_tasks(void) {
+    json_t *run = run_of("ruler");
+    static const double a[] = {1, 0.5, 0, 1}, b[] = {0.5, 0.5, 0, 0};
+    for (int i = 0; i < 4; i++) {
+        const char *task = i < 3 ? "vt" : "cwe";
+        add(run, sample(task, i, "full", 1, 1));
+        add(run, sample(task, i, "a", 0.5, a[i]));
+        add(run, sample(task, i, "b", 0.5, b[i]));
+    }
+    return run;
+}
+
+static void tasks(void **state) {
+    (void)state;
+    json_t *run = some_tasks();
+    char *text = printed(run, WN_REPORT_CSV);
+    /* The mean counts both tasks the same; cwe has one sample, and so the mean no interval. */
+    holds(text,
+          "\"keep\",\"method\",\"vt\",\"cwe\",\"mean\",\"mean (half width)\",\"of full\",\"n\"\n");
+    holds(text, "\n1,\"full\",100,100,100,,1,4\n");
+    holds(text, "\n0.5,\"a\",50,100,75,,0.75,4\n");
+    holds(text, "\n0.5,\"b\",33.3333333,0,16.6666667,,0.166666667,4\n");
+    /* Win scores: a equals or beats b always; b equals a in two of vt's three. */
+    holds(text, "\n0.5,\"a\",1,1,1,4\n");
+    holds(text, "\n0.5,\"b\",0.666666667,0,0.333333333,4\n");
+    free(text);
+    text = printed(run, WN_REPORT_TEXT);
+    holds(text, "The full cache scores 100.0 of 100 (question-aware, 1024 tokens, 4 samples).");
+    holds(text,
+          "At 50 % of the cache (question-aware, 1024 tokens), a scores 75.0 of 100, 75.0 % of the "
+          "full cache's score; next is b with 16.7");
+    free(text);
+    json_decref(run);
+}
+
+/* Rows are compared on the samples that all of them have. */
+static void unfinished_tasks(void **state) {
+    (void)state;
+    json_t *run = some_tasks();
+    add(run, sample("vt", 0, "c", 0.5, 0));
+    add(run, sample("cwe", 3, "c", 0.5, 1));
+    char *text = printed(run, WN_REPORT_CSV);
+    holds(text, "\n1,\"full\",100,100,100,,1,2\n");
+    holds(text, "\n0.5,\"a\",100,100,100,,1,2\n");
+    holds(text, "\n0.5,\"c\",0,100,50,,0.5,2\n");
+    free(text);
+    text = printed(run, WN_REPORT_TEXT);
+    holds(text, "rows are compared on the 2 samples that all of them have, and 2 are left out");
+    free(text);
+    json_decref(run);
+}
+
+/* ---- the others ---- */
+
+static json_t *perplexity(const char *text, const char *method, int budget, double nll) {
+    return json_pack("{s:s, s:s, s:i, s:i, s:i, s:f, s:f, s:[f], s:[i], s:i, s:i, s:i, s:i}",
+                     "text", text, "method", method, "budget", budget, "n_tokens", 11, "n_scored",
+                     10, "nll", nll, "perplexity", 0.0, "part_nll", nll, "part_scored", 10,
+                     "peak_entries", budget, "n_compressions", 2, "n_rebased", 1, "bytes", 1024);
+}
+
+static void perplexities(void **state) {
+    (void)state;
+    json_t *run = run_of("perplexity");
+    add(run, perplexity("a", "full", 0, 10));
+    add(run, perplexity("b", "full", 0, 30));
+    add(run, perplexity("a", "min-h", 64, 20));
+    add(run, perplexity("b", "min-h", 64, 40));
+    char *text = printed(run, WN_REPORT_CSV);
+    /* exp(40 / 20), exp(60 / 20). */
+    holds(text, "\n,\"full\",7.3890561,1,0,4,2,1024,2,20\n");
+    holds(text, "\n64,\"min-h\",20.0855369,2.71828183,64,4,2,1024,2,20\n");
+    holds(text, "\n64,\"min-h\",7.3890561,54.59815,20\n");
+    free(text);
+    json_decref(run);
+}
+
+static void attention_errors(void **state) {
+    (void)state;
+    json_t *run = run_of("attention-error");
+    for (int seed = 1; seed <= 2; seed++) {
+        add(run, json_pack("{s:s, s:s, s:s, s:f, s:f, s:f, s:i, s:f, s:f, s:i}", "text", "a",
+                           "series", "top-k", "policy", "h2o", "keep", 0.5, "kept", 0.5,
+                           "compression", 0.5, "seed", seed, "mean_absolute_error", 0.25 * seed,
+                           "relative_error", 1.0 * seed, "n_heads", 9));
+    }
+    char *text = printed(run, WN_REPORT_CSV);
+    holds(text, "\"series\",\"50 %\",\"50 % (half width)\",\"n\"\n\"top-k\",0.375,,2\n");
+    holds(text, "\n\"top-k\",1.5,,2\n");
+    holds(text, "\n0.5,\"top-k\",0.5,0.5,9,1,2\n");
+    free(text);
+    json_decref(run);
+}
+
+static void ratios(void **state) {
+    (void)state;
+    json_t *run = run_of("ratio");
+    static const double kept[] = {0.1875, 0.25, 0.3125};
+    for (int i = 0; i < 3; i++) {
+        add(run, json_pack("{s:s, s:s, s:s, s:f, s:f, s:i}", "text", i < 2 ? "a" : "b", "budget",
+                           "global", "method", "min-h", "keep", 0.25, "kept", kept[i], "seed", i));
+    }
+    char *text = printed(run, WN_REPORT_CSV);
+    holds(text, "\n\"global\",\"min-h\",0.25,25,6.25,1,18.75,31.25,2,3\n");
+    free(text);
+    text = printed(run, WN_REPORT_TEXT);
+    holds(text, "at most 6.2 percentage points");
+    free(text);
+    json_decref(run);
+}
+
+/* ---- what is refused ---- */
+
+static void refusals(void **state) {
+    (void)state;
+    json_t *run = run_of("weather");
+    refused(run, "results of 'weather' cannot be reported");
+    json_decref(run);
+    run = run_of("fidelity");
+    json_t *values = fidelity("a", "min-h", 0.5, 1, 1);
+    json_object_del(values, "same_top");
+    add(run, values);
+    refused(run, "the cell 'cell 0' cannot be reported (it has no same_top that makes sense");
+    json_decref(run);
+    run = run_of("ruler");
+    add(run, sample("vt", 0, "a", 0.5, 1.5));
+    refused(run, "no score that makes sense");
+    json_decref(run);
+    /* What is not finite is null, which is there and shown as missing. */
+    run = run_of("fidelity");
+    values = fidelity("a", "min-h", 0.5, 1, 1);
+    json_object_set_new(values, "kl_mean", json_null());
+    add(run, values);
+    char *text = printed(run, WN_REPORT_CSV);
+    holds(text, "\n0.5,\"min-h\",,,0.5,0.5,2,2,1,\"1\",10\n");
+    free(text);
+    json_decref(run);
+    run = run_of("speed");
+    text = printed(run, WN_REPORT_CSV);
+    assert_string_equal(text, "");
+    free(text);
+    json_decref(run);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(seeds_before_texts),
+                                       cmocka_unit_test(unfinished_fidelity),
+                                       cmocka_unit_test(tasks),
+                                       cmocka_unit_test(unfinished_tasks),
+                                       cmocka_unit_test(perplexities),
+                                       cmocka_unit_test(attention_errors),
+                                       cmocka_unit_test(ratios),
+                                       cmocka_unit_test(refusals)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
