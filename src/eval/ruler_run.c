@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 #include "eval/ruler_run.h"
 
-#include <stdlib.h>
-#include <string.h>
+#include "eval/ruler_prompt.h"
 
-/* A sample of the run, and what it is asked as. */
+#include <stdio.h>
+
+/* A sample of the run. */
 struct item {
     enum wn_ruler_task task;
     int64_t length, i_sample;
     int n_new_tokens;
     char name[WN_TASK_NAME_BYTES];
-    struct wn_ruler_sample sample;
 };
 
 /* ---- the order ---- */
@@ -59,81 +59,16 @@ int64_t wn_ruler_run_n_missing(const struct wn_ruler_run *ruler) {
 
 /* ---- a sample ---- */
 
-static int64_t count_tokens(void *user, const char *context, size_t n_context, const char *question,
-                            size_t n_question) {
-    const struct wn_model *model = user;
-    struct wn_tokens first = {0}, second = {0};
-    wn_status status = wn_model_chat_document(model, context, n_context, &first, NULL);
-    if (status == WN_OK) {
-        status = wn_model_chat_question(model, question, n_question, &second, NULL);
-    }
-    const int64_t n = status == WN_OK ? first.n + second.n : -1;
-    wn_tokens_free(&first);
-    wn_tokens_free(&second);
-    return n;
-}
-
-static wn_status generate(const struct wn_ruler_run *ruler, struct item *item,
-                          struct wn_error *err) {
+static wn_status make_prompt(const struct wn_ruler_run *ruler, const struct item *item,
+                             struct wn_ruler_prompt *prompt, struct wn_error *err) {
     const struct wn_ruler_options options = {.seed = ruler->run->seed,
                                              .essay = ruler->essay,
                                              .n_essay_bytes = ruler->n_essay_bytes,
                                              .qa = questions(ruler, item->task),
                                              .n_tokens = item->length,
-                                             .n_new_tokens = item->n_new_tokens,
-                                             .count_tokens = count_tokens,
-                                             .user = ruler->run->model};
-    return wn_ruler_generate(item->task, &options, item->i_sample, &item->sample, err);
-}
-
-/* The score only grows with the answer. */
-static bool is_final(const void *user, const char *prediction, size_t n) {
-    const struct item *item = user;
-    return wn_ruler_score(&item->sample, prediction, n) >= 1.0;
-}
-
-static wn_status score(const void *user, const char *prediction, size_t n, double *out,
-                       struct wn_error *err) {
-    const struct item *item = user;
-    (void)err;
-    *out = wn_ruler_score(&item->sample, prediction, n);
-    return WN_OK;
-}
-
-static void describe(const void *user, struct wn_json *json, json_t *values) {
-    const struct item *item = user;
-    wn_json_put_string(json, values, "task", wn_ruler_task_name(item->task));
-    wn_json_put_integer(json, values, "length", item->length);
-    wn_json_put_integer(json, values, "sample", item->i_sample);
-}
-
-static wn_status ask(struct wn_ruler_run *ruler, const struct item *item, struct wn_error *err) {
-    const struct wn_model *model = ruler->run->model;
-    const struct wn_ruler_sample *made = &item->sample;
-    struct wn_tokens tokens = {0}, question = {0};
-    wn_status status = wn_model_chat_document(model, made->context, made->n_context, &tokens, err);
-    const int64_t n_context = tokens.n;
-    if (status == WN_OK) {
-        status = wn_model_chat_question(model, made->question, made->n_question, &question, err);
-    }
-    if (status == WN_OK) {
-        status = wn_task_join(&tokens, &question, err);
-    }
-    if (status == WN_OK) {
-        const struct wn_task_sample sample = {.name = item->name,
-                                              .tokens = tokens.id,
-                                              .n_context = n_context,
-                                              .n_question = question.n,
-                                              .n_new_tokens = item->n_new_tokens,
-                                              .is_final = is_final,
-                                              .score = score,
-                                              .describe = describe,
-                                              .user = item};
-        status = wn_task_measure(ruler->run, &sample, err);
-    }
-    wn_tokens_free(&tokens);
-    wn_tokens_free(&question);
-    return status;
+                                             .n_new_tokens = item->n_new_tokens};
+    return wn_ruler_prompt_make(ruler->run->model, item->task, &options, item->i_sample, prompt,
+                                err);
 }
 
 /* ---- all ---- */
@@ -176,24 +111,27 @@ static void leave_out(const struct wn_ruler_run *ruler, const struct item *item,
     *is_noted = true;
 }
 
-static wn_status measure_item(struct wn_ruler_run *ruler, struct item *item, int64_t i,
+static wn_status measure_item(struct wn_ruler_run *ruler, const struct item *item, int64_t i,
                               struct outcome *outcome, struct wn_error *err) {
     const int64_t n_done = ruler->run->n_done + cost(ruler, item);
+    struct wn_ruler_prompt prompt = {0};
     if (!wn_task_progress(ruler->run, 0)) {
         return wn_error_set(err, WN_E_ABORTED, "stopped on request");
     }
-    wn_status status = generate(ruler, item, &outcome->why);
+    wn_status status = make_prompt(ruler, item, &prompt, &outcome->why);
     if (status == WN_E_ARG) {
         leave_out(ruler, item, i, outcome);
         status = WN_OK;
     } else if (status != WN_OK) {
         wn_error_set(err, status, "%s: %s", item->name, outcome->why.message);
     } else {
-        status = ask(ruler, item, err);
+        const struct wn_task_sample sample =
+            wn_ruler_prompt_sample(&prompt, item->name, item->n_new_tokens);
+        status = wn_task_measure(ruler->run, &sample, err);
         outcome->n_made++;
     }
     ruler->run->n_done = n_done;
-    wn_ruler_sample_free(&item->sample);
+    wn_ruler_prompt_free(&prompt);
     return status;
 }
 

@@ -5,8 +5,9 @@
  * question fed. Query-aware: the question is fed before.
  */
 #include "core/clock.h"
-#include "eval/ruler.h"
+#include "eval/ruler_prompt.h"
 #include "eval/targets.h"
+#include "eval/task_answer.h"
 #include "eval/text_file.h"
 
 #include <math.h>
@@ -16,8 +17,7 @@
 
 /* The first five of RULER's tasks, in the order of its enum. */
 enum { N_TASKS = WN_RULER_NIAH_MULTIQUERY + 1, N_MODES = 3 };
-enum { SEED = 42 };         /* RULER's */
-enum { TOKEN_BYTES = 128 }; /* longest text of a token that is read */
+enum { SEED = 42 }; /* RULER's */
 
 /*
  * Tokens that an answer gets: RULER gives 128. A number and its key in a sentence take about 20 where
@@ -67,7 +67,8 @@ struct sums {
 /* One row: a method in a mode. */
 struct cell {
     char name[48];
-    struct wn_policy policy;
+    struct wn_bench_method method;
+    double share;
     bool aware;
     double promise;
     struct sums sums[WN_TARGET_LENGTHS_MAX][N_TASKS];
@@ -75,7 +76,6 @@ struct cell {
 
 struct needles {
     struct wn_targets *targets;
-    struct wn_sampler *sampler;
     char *essay;
     size_t n_essay_bytes;
     struct cell cells[MAX_CELLS];
@@ -86,13 +86,12 @@ struct needles {
     int64_t n_done_tokens, n_all_tokens; /* asked lengths, for the time left */
 };
 
-/* A sample, its parts as tokens, and what the full cache answers. */
+/* A sample, and what the full cache makes of it. */
 struct prompt {
     int length; /* index of the asked length */
     enum wn_ruler_task task;
     int64_t i_sample;
-    struct wn_ruler_sample sample;
-    struct wn_tokens context, question;
+    struct wn_ruler_prompt ruler;
     double full; /* score of the full cache */
 };
 
@@ -142,96 +141,34 @@ static double standard_error(const struct sums *sums) {
 
 /* ---- prompts ---- */
 
-static int64_t count_tokens(void *user, const char *context, size_t n_context, const char *question,
-                            size_t n_question) {
-    const struct wn_model *model = user;
-    struct wn_tokens first = {0}, second = {0};
-    wn_status status = wn_model_chat_document(model, context, n_context, &first, NULL);
-    if (status == WN_OK) {
-        status = wn_model_chat_question(model, question, n_question, &second, NULL);
-    }
-    const int64_t n = status == WN_OK ? first.n + second.n : -1;
-    wn_tokens_free(&first);
-    wn_tokens_free(&second);
-    return n;
-}
-
-static void free_prompt(struct prompt *prompt) {
-    wn_ruler_sample_free(&prompt->sample);
-    wn_tokens_free(&prompt->context);
-    wn_tokens_free(&prompt->question);
-}
-
-/* Fills the texts and tokens. Free whatever the status. */
 static wn_status make_prompt(const struct needles *needles, struct prompt *prompt,
                              struct wn_error *err) {
-    struct wn_model *model = needles->targets->model;
     const struct wn_ruler_options options = {.seed = SEED,
                                              .essay = needles->essay,
                                              .n_essay_bytes = needles->n_essay_bytes,
                                              .n_tokens = needles->targets->lengths[prompt->length],
-                                             .n_new_tokens = n_answer_tokens[prompt->task],
-                                             .count_tokens = count_tokens,
-                                             .user = model};
-    struct wn_ruler_sample *sample = &prompt->sample;
-    wn_status status = wn_ruler_generate(prompt->task, &options, prompt->i_sample, sample, err);
-    if (status == WN_OK) {
-        status = wn_model_chat_document(model, sample->context, sample->n_context, &prompt->context,
-                                        err);
-    }
-    if (status == WN_OK) {
-        status = wn_model_chat_question(model, sample->question, sample->n_question,
-                                        &prompt->question, err);
-    }
-    return status;
+                                             .n_new_tokens = n_answer_tokens[prompt->task]};
+    return wn_ruler_prompt_make(needles->targets->model, prompt->task, &options, prompt->i_sample,
+                                &prompt->ruler, err);
 }
 
 /* ---- answers ---- */
 
-/* Decodes greedily behind the tokens fed. The score grows with the answer, so that decoding can
- * stop once it is full. */
-static wn_status decode(const struct needles *needles, struct wn_session *session,
-                        const struct prompt *prompt, double *score, struct wn_error *err) {
-    char answer[NEW_TOKENS_MAX * TOKEN_BYTES];
-    const int n_new_tokens = n_answer_tokens[prompt->task];
-    int n_bytes = 0;
-    *score = 0.0;
-    for (int i = 0; i < n_new_tokens; i++) {
-        const int32_t token = wn_sampler_pick(needles->sampler, wn_session_logits(session));
-        if (wn_model_token_is_end(needles->targets->model, token)) {
-            break;
-        }
-        n_bytes +=
-            wn_model_token_text(needles->targets->model, token, answer + n_bytes, TOKEN_BYTES);
-        *score = wn_ruler_score(&prompt->sample, answer, (size_t)n_bytes);
-        if (*score >= 1.0 || i == n_new_tokens - 1) {
-            break;
-        }
-        const wn_status status = wn_session_feed(session, &token, 1, NULL, err);
-        if (status != WN_OK) {
-            return status;
-        }
+/* Asks forks of the session, all with the sample's seed. score [n_asks] out. */
+static wn_status ask(const struct needles *needles, const struct wn_session *session, bool aware,
+                     const struct prompt *prompt, struct wn_task_ask *asks, int n_asks,
+                     double *score, struct wn_error *err) {
+    struct wn_task_run run = {.model = needles->targets->model,
+                              .engine = needles->targets->engine,
+                              .seed = (uint64_t)prompt->i_sample};
+    const struct wn_task_sample sample = wn_ruler_prompt_sample(
+        &prompt->ruler, wn_ruler_task_name(prompt->task), n_answer_tokens[prompt->task]);
+    const wn_status status = wn_task_answer(&run, &sample, session, !aware, asks, n_asks, err);
+    for (int i = 0; i < n_asks; i++) {
+        const struct wn_text_buffer *text = &asks[i].prediction;
+        score[i] = wn_ruler_score(&prompt->ruler.sample, text->bytes, text->n);
+        free(text->bytes);
     }
-    return WN_OK;
-}
-
-/* Asks a fork of the session, compressed by `policy` unless that is NULL. `question`: NULL when the
- * session holds it already. */
-static wn_status ask(const struct needles *needles, const struct wn_session *session,
-                     const struct wn_policy *policy, const struct wn_tokens *question,
-                     const struct prompt *prompt, double *score, struct wn_error *err) {
-    struct wn_session *fork = NULL;
-    wn_status status = wn_session_fork(session, &fork, err);
-    if (status == WN_OK && policy != NULL) {
-        status = wn_session_compress(fork, policy, NULL, err);
-    }
-    if (status == WN_OK && question != NULL) {
-        status = wn_session_feed(fork, question->id, question->n, NULL, err);
-    }
-    if (status == WN_OK) {
-        status = decode(needles, fork, prompt, score, err);
-    }
-    wn_session_free(fork);
     return status;
 }
 
@@ -239,24 +176,24 @@ static wn_status ask(const struct needles *needles, const struct wn_session *ses
  * to compress it. Free whatever the status. */
 static wn_status read_prompt(const struct needles *needles, const struct prompt *prompt, bool aware,
                              struct wn_session **out, struct wn_error *err) {
-    const struct wn_tokens *context = &prompt->context, *question = &prompt->question;
-    const int64_t n_total = context->n + (aware ? question->n : 0);
+    const struct wn_tokens *tokens = &prompt->ruler.tokens;
+    const int64_t n_context = prompt->ruler.n_context, n_total = aware ? tokens->n : n_context;
     bool rehearses = false;
     wn_status status = wn_session_create(needles->targets->engine, out, err);
     for (int c = 0; status == WN_OK && c < needles->n_cells; c++) {
         if (needles->cells[c].aware == aware) {
-            status = wn_session_observe(*out, &needles->cells[c].policy, n_total, err);
-            rehearses = rehearses || wn_policy_rehearses(&needles->cells[c].policy);
+            status = wn_session_observe(*out, &needles->cells[c].method.policy, n_total, err);
+            rehearses = rehearses || wn_policy_rehearses(&needles->cells[c].method.policy);
         }
     }
     if (status == WN_OK) {
-        status = wn_session_feed(*out, context->id, context->n, NULL, err);
+        status = wn_session_feed(*out, tokens->id, n_context, NULL, err);
     }
     if (status == WN_OK && rehearses) {
-        status = wn_session_rehearse(*out, context->id, context->n, NULL, err);
+        status = wn_session_rehearse(*out, tokens->id, n_context, NULL, err);
     }
     if (status == WN_OK && aware) {
-        status = wn_session_feed(*out, question->id, question->n, NULL, err);
+        status = wn_session_feed(*out, tokens->id + n_context, tokens->n - n_context, NULL, err);
     }
     return status;
 }
@@ -264,17 +201,20 @@ static wn_status read_prompt(const struct needles *needles, const struct prompt 
 /* Asks a session under every cell that is used so. */
 static wn_status score_cells(struct needles *needles, const struct wn_session *session,
                              const struct prompt *prompt, bool aware, struct wn_error *err) {
-    wn_status status = WN_OK;
-    for (int c = 0; status == WN_OK && c < needles->n_cells; c++) {
+    struct wn_task_ask asks[MAX_CELLS];
+    struct cell *asked[MAX_CELLS];
+    double score[MAX_CELLS];
+    int n = 0;
+    for (int c = 0; c < needles->n_cells; c++) {
         struct cell *cell = &needles->cells[c];
-        double score = 0.0;
-        if (cell->aware != aware) {
-            continue;
+        if (cell->aware == aware) {
+            asked[n] = cell;
+            asks[n++] = (struct wn_task_ask){.method = &cell->method, .keep = cell->share};
         }
-        cell->policy.seed = (uint64_t)prompt->i_sample;
-        status = ask(needles, session, &cell->policy, aware ? NULL : &prompt->question, prompt,
-                     &score, err);
-        add_score(&cell->sums[prompt->length][prompt->task], score, prompt->full);
+    }
+    const wn_status status = ask(needles, session, aware, prompt, asks, n, score, err);
+    for (int i = 0; status == WN_OK && i < n; i++) {
+        add_score(&asked[i]->sums[prompt->length][prompt->task], score[i], prompt->full);
     }
     return status;
 }
@@ -286,7 +226,8 @@ static wn_status score_agnostic(struct needles *needles, struct prompt *prompt,
     struct wn_session *session = NULL;
     wn_status status = read_prompt(needles, prompt, false, &session, err);
     if (status == WN_OK) {
-        status = ask(needles, session, NULL, &prompt->question, prompt, &prompt->full, err);
+        struct wn_task_ask full = {.keep = 1.0};
+        status = ask(needles, session, false, prompt, &full, 1, &prompt->full, err);
     }
     /* What the full cache cannot answer says nothing about a compressed one. */
     if (status == WN_OK && prompt->full > 0.0) {
@@ -336,7 +277,7 @@ static wn_status measure_sample(struct needles *needles, int length, int task, i
         needles->n_unanswered += prompt.full <= 0.0;
         note_sample(needles, &prompt);
     }
-    free_prompt(&prompt);
+    wn_ruler_prompt_free(&prompt.ruler);
     return status;
 }
 
@@ -399,11 +340,12 @@ static void list_cells(struct needles *needles) {
             }
             struct cell *cell = &needles->cells[needles->n_cells++];
             snprintf(cell->name, sizeof cell->name, "needle_%s_%s", methods[m].name, modes[k].name);
-            wn_policy_default(&cell->policy, methods[m].score);
-            cell->policy.keep = (struct wn_keep){.kind = WN_KEEP_SHARE, .share = modes[k].share};
+            snprintf(cell->method.name, sizeof cell->method.name, "%s", methods[m].name);
+            wn_policy_default(&cell->method.policy, methods[m].score);
             if (methods[m].adaptive) {
-                cell->policy.budget = WN_BUDGET_ADAPTIVE;
+                cell->method.policy.budget = WN_BUDGET_ADAPTIVE;
             }
+            cell->share = modes[k].share;
             cell->aware = modes[k].aware;
             cell->promise = methods[m].promise[k];
         }
@@ -439,7 +381,6 @@ static wn_status read_essay(struct needles *needles, struct wn_error *err) {
 static wn_status open_needles(struct needles *needles, struct wn_error *err) {
     const struct wn_targets *targets = needles->targets;
     struct wn_engine_info engine;
-    struct wn_sampler_options sampler;
     wn_engine_info(targets->engine, &engine);
     for (int l = 0; l < targets->n_lengths; l++) {
         if (targets->lengths[l] > engine.n_ctx) {
@@ -451,9 +392,7 @@ static wn_status open_needles(struct needles *needles, struct wn_error *err) {
     }
     list_cells(needles);
     needles->started = wn_clock();
-    wn_sampler_options_default(&sampler); /* temperature 0: the most likely token */
-    const wn_status status = wn_sampler_create(targets->model, &sampler, &needles->sampler, err);
-    return status == WN_OK ? read_essay(needles, err) : status;
+    return read_essay(needles, err);
 }
 
 static wn_status measure_length(struct needles *needles, int length, struct wn_error *err) {
@@ -482,7 +421,6 @@ wn_status wn_target_needles(struct wn_targets *targets, struct wn_error *err) {
     if (status == WN_OK) {
         report(needles);
     }
-    wn_sampler_free(needles->sampler);
     free(needles->essay);
     free(needles);
     return status;

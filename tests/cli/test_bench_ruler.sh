@@ -73,6 +73,11 @@ run 0 "${small[@]}" --samples 2 -o "$whole" --json
 says '^winnow: 40 results are in .*whole.jsonl, 0 samples are missing$'
 cmp -s "$whole" "$work/part.jsonl" || fail "the file changed although nothing was missing"
 
+run 0 "${small[@]}" --samples 2 -o "$whole" -q
+[ "$(grep -Ec '^ *100 % +full +' <<<"$out")" -eq 2 ] || fail "not a row of the full cache for each mode"
+run 0 "${small[@]}" --samples 2 -o "$whole" -q --markdown
+grep -Eq '^\| 25 % \| min-h \|' <<<"$out" || fail "no row of Markdown"
+
 # Files grow, in any order, to the same cells.
 grown=$work/grown.jsonl
 run 0 "${small[@]}" --samples 1 --mode aware -o "$grown" -q --json
