@@ -49,7 +49,7 @@ ctest = cd $1 && ctest --output-on-failure --no-label-summary --timeout 600 -j $
 setup := tools/setup.sh
 
 .NOTPARALLEL:
-.PHONY: help demo check check-asan check-arm check-format format build bench bench-targets bench-peer fuzz install \
+.PHONY: help demo check check-asan check-arm check-format format build bench bench-targets bench-results bench-peer fuzz install \
 	clean distclean setup setup_zoo configure
 
 help: ## list the targets
@@ -91,6 +91,9 @@ bench-targets: build ## measure the figures that the project promises
 	@$(cmake) --build $(BUILD) --target bench_programs
 	@WINNOW_BIN="$(CURDIR)/$(BUILD)/winnow" WINNOW_MODEL="$(model)" \
 		WINNOW_BENCH_DIR="$(CURDIR)/$(BUILD)/bench" bash tools/bench_targets.sh
+
+bench-results: build ## measure the result set in benchmarks/results (hours)
+	@WINNOW_BIN="$(CURDIR)/$(BUILD)/winnow" WINNOW_MODEL="$(model)" bash tools/bench_results.sh
 
 bench-peer: ## measure NVIDIA's kvpress as Winnow is (6 GB from PyPI)
 	@$(setup) model
