@@ -157,6 +157,17 @@ struct wn_mean wn_fidelity_mean(const struct wn_fidelity_report *f, int arm,
     return wn_mean_of(f->values, n);
 }
 
+struct wn_mean wn_fidelity_log_ratio(const struct wn_fidelity_report *f, int best, int next) {
+    int n = 0;
+    for (int text = 0; text < f->texts.n; text++) {
+        if (f->counts[at(f, best, text)] && f->counts[at(f, next, text)]) {
+            f->values[n++] = log(wn_fidelity_of_text(f, next, text, WN_FIDELITY_KL) /
+                                 wn_fidelity_of_text(f, best, text, WN_FIDELITY_KL));
+        }
+    }
+    return wn_mean_of(f->values, n);
+}
+
 wn_status wn_report_make_fidelity(struct wn_report_section *section, const json_t *run,
                                   struct wn_error *err) {
     struct wn_fidelity_report f = {.report = section->report, .section = section, .run = run};

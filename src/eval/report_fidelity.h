@@ -44,6 +44,10 @@ double wn_fidelity_of_text(const struct wn_fidelity_report *f, int arm, int text
 struct wn_mean wn_fidelity_mean(const struct wn_fidelity_report *f, int arm,
                                 enum wn_fidelity_quantity quantity);
 
+/* ln(KL of `next` / KL of `best`) over the texts that both have and that are compared: the same texts, so
+ * that what one text asks of all methods drops out. */
+struct wn_mean wn_fidelity_log_ratio(const struct wn_fidelity_report *f, int best, int next);
+
 /* report_fidelity_tables.c, report_fidelity_figures.c */
 void wn_fidelity_put_tables(const struct wn_fidelity_report *f);
 void wn_fidelity_put_findings(const struct wn_fidelity_report *f);

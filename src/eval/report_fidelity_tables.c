@@ -160,22 +160,33 @@ static const char *method_of(const struct wn_fidelity_report *f, int arm) {
     return f->methods.name[arm / f->keeps.n];
 }
 
+/* "; next is METHOD with 0.2 nat, 3.1 times as far (95 % interval 2.2 to 4.4)" */
+static const char *describe_next(const struct wn_fidelity_report *f, int best, int next) {
+    char kl[WN_REPORT_NUMBER_BYTES], times[3][WN_REPORT_NUMBER_BYTES];
+    if (next < 0) {
+        return "";
+    }
+    const struct wn_mean ratio = wn_fidelity_log_ratio(f, best, next);
+    const char *apart = ", which these texts do not clearly tell apart";
+    if (ratio.mean - ratio.half > 0.0) {
+        apart = wn_report_text(
+            f->report, ", %s times as far on the same text (95 %% interval %s to %s)",
+            wn_report_format(WN_REPORT_FIGURE, exp(ratio.mean), times[0]),
+            wn_report_format(WN_REPORT_FIGURE, exp(ratio.mean - ratio.half), times[1]),
+            wn_report_format(WN_REPORT_FIGURE, exp(ratio.mean + ratio.half), times[2]));
+    }
+    return wn_report_text(
+        f->report, "; next is %s with %s nat%s", method_of(f, next),
+        wn_report_format(WN_REPORT_FIGURE, wn_fidelity_mean(f, next, WN_FIDELITY_KL).mean, kl),
+        apart);
+}
+
 static void find_at(const struct wn_fidelity_report *f, int keep) {
-    char share[WN_REPORT_NUMBER_BYTES], kl[2][WN_REPORT_NUMBER_BYTES], same[WN_REPORT_NUMBER_BYTES];
+    char share[WN_REPORT_NUMBER_BYTES], kl[WN_REPORT_NUMBER_BYTES], same[WN_REPORT_NUMBER_BYTES];
     int closest[2];
     find_closest(f, keep, closest);
     if (closest[0] < 0) {
         return;
-    }
-    const struct wn_mean best = wn_fidelity_mean(f, closest[0], WN_FIDELITY_KL);
-    const char *next = "";
-    if (closest[1] >= 0) {
-        const struct wn_mean second = wn_fidelity_mean(f, closest[1], WN_FIDELITY_KL);
-        /* Not finite halves, of one text, overlap as well. */
-        const bool are_apart = best.mean + best.half < second.mean - second.half;
-        next = wn_report_text(f->report, "; next is %s with %s nat%s", method_of(f, closest[1]),
-                              wn_report_format(WN_REPORT_FIGURE, second.mean, kl[1]),
-                              are_apart ? "" : ", which these texts do not clearly tell apart");
     }
     wn_report_find(
         f->section,
@@ -183,10 +194,11 @@ static void find_at(const struct wn_fidelity_report *f, int keep) {
         "%.0f places%s.",
         wn_report_format(WN_REPORT_KEEP, f->keeps.value[keep], share), method_of(f, closest[0]),
         closest[1] >= 0 ? "closest to the full cache" : "this far from the full cache",
-        wn_report_format(WN_REPORT_FIGURE, best.mean, kl[0]),
+        wn_report_format(WN_REPORT_FIGURE, wn_fidelity_mean(f, closest[0], WN_FIDELITY_KL).mean,
+                         kl),
         wn_report_format(WN_REPORT_SHARE,
                          wn_fidelity_mean(f, closest[0], WN_FIDELITY_SAME_TOP).mean, same),
-        total(f, closest[0], WN_FIDELITY_N_SCORED), next);
+        total(f, closest[0], WN_FIDELITY_N_SCORED), describe_next(f, closest[0], closest[1]));
 }
 
 void wn_fidelity_put_findings(const struct wn_fidelity_report *f) {

@@ -144,6 +144,24 @@ struct wn_mean wn_tasks_overall(const struct wn_tasks_report *t, int arm) {
     return wn_mean_of_means(t->means, t->tasks.n);
 }
 
+static struct wn_mean task_difference(const struct wn_tasks_report *t, int a, int b, int task) {
+    int n = 0;
+    for (int sample = 0; sample < t->samples.n; sample++) {
+        if (t->counts[at(t, 0, task, sample)] && is_measured(t, a, task, sample) &&
+            is_measured(t, b, task, sample)) {
+            t->values[n++] = t->score[at(t, a, task, sample)] - t->score[at(t, b, task, sample)];
+        }
+    }
+    return wn_mean_of(t->values, n);
+}
+
+struct wn_mean wn_tasks_difference(const struct wn_tasks_report *t, int a, int b) {
+    for (int task = 0; task < t->tasks.n; task++) {
+        t->means[task] = task_difference(t, a, b, task);
+    }
+    return wn_mean_of_means(t->means, t->tasks.n);
+}
+
 /* ---- win scores ---- */
 
 /* The arms that take part, into arms [n_methods]. */

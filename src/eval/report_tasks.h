@@ -36,6 +36,9 @@ struct wn_mean wn_tasks_mean(const struct wn_tasks_report *t, int arm, int task)
 /* The mean of the tasks'. */
 struct wn_mean wn_tasks_overall(const struct wn_tasks_report *t, int arm);
 
+/* By how much arm `a` scores more than `b` on the same samples: the mean of the tasks' differences. */
+struct wn_mean wn_tasks_difference(const struct wn_tasks_report *t, int a, int b);
+
 /*
  * Win scores among the methods with results at a share, the full cache left out, over the samples that
  * all of them have: win double [n_methods][n_tasks + 1], the last of each the mean of the tasks; NaN

@@ -166,13 +166,14 @@ static int find_best(const struct wn_tasks_report *t, int keep, int left_out) {
 }
 
 /* "; next is METHOD with 61.1", and whether that is clearly less. */
-static const char *describe_next(const struct wn_tasks_report *t, struct wn_mean best, int next) {
+static const char *describe_next(const struct wn_tasks_report *t, int best, int next) {
     char text[WN_REPORT_NUMBER_BYTES];
     if (next < 0) {
         return "";
     }
     const struct wn_mean score = wn_tasks_overall(t, next);
-    const bool are_apart = best.mean - best.half > score.mean + score.half;
+    const struct wn_mean more = wn_tasks_difference(t, best, next);
+    const bool are_apart = more.mean - more.half > 0.0;
     return wn_report_text(t->report, "; next is %s with %s%s", t->methods.name[next / t->keeps.n],
                           wn_report_format(WN_REPORT_SCORE, score.mean, text),
                           are_apart ? "" : ", which these samples do not clearly tell apart");
@@ -194,7 +195,7 @@ static void find_at(const struct wn_tasks_report *t, int keep) {
                    wn_report_format(WN_REPORT_KEEP, t->keeps.value[keep], share), wn_tasks_title(t),
                    t->methods.name[best / t->keeps.n],
                    wn_report_format(WN_REPORT_SCORE, overall.mean, score), compared,
-                   describe_next(t, overall, find_best(t, keep, best)));
+                   describe_next(t, best, find_best(t, keep, best)));
 }
 
 void wn_tasks_put_findings(const struct wn_tasks_report *t) {

@@ -95,11 +95,38 @@ static void seeds_before_texts(void **state) {
     text = printed(run, WN_REPORT_TEXT);
     holds(text,
           "At 25 % of the cache, min-h is closest to the full cache: 1.00 nat of KL on average");
-    holds(text, "next is random with 4.00 nat, which these texts do not clearly tell apart.");
+    /* On either text four times as far. */
+    holds(text, "next is random with 4.00 nat, 4.00 times as far on the same text (95 % interval "
+                "4.00 to 4.00).");
     free(text);
     text = printed(run, WN_REPORT_MARKDOWN);
     holds(text, "- model: tiny \\| 1M (fingerprint 00ff)\n");
     holds(text, "| 25 % | min-h | **1.00 ± 6.35** | **0.500** |");
+    free(text);
+    json_decref(run);
+}
+
+/* ln 2 and ln 8: their mean is that of 4, and 12.7062 * 0.9803 / sqrt(2) = 8.8 makes it doubtful. */
+static void texts_that_disagree(void **state) {
+    (void)state;
+    json_t *run = run_of("fidelity");
+    add(run, fidelity("a", "random", 0.25, 1, 2));
+    add(run, fidelity("b", "random", 0.25, 1, 8));
+    add(run, fidelity("a", "min-h", 0.25, 1, 1));
+    add(run, fidelity("b", "min-h", 0.25, 1, 1));
+    char *text = printed(run, WN_REPORT_TEXT);
+    holds(text, "next is random with 5.00 nat, which these texts do not clearly tell apart.");
+    free(text);
+    json_decref(run);
+    run = run_of("fidelity");
+    for (int i = 0; i < 4; i++) {
+        char name[2] = {(char)('a' + i), '\0'};
+        add(run, fidelity(name, "random", 0.25, 1, i % 2 == 0 ? 2 : 4));
+        add(run, fidelity(name, "min-h", 0.25, 1, 1));
+    }
+    /* ln 2 and ln 4 twice: mean 1.03972, sd 0.40019, half 3.18245 * 0.40019 / 2 = 0.63680. */
+    text = printed(run, WN_REPORT_TEXT);
+    holds(text, "3.00 nat, 2.83 times as far on the same text (95 % interval 1.50 to 5.35).");
     free(text);
     json_decref(run);
 }
@@ -279,6 +306,7 @@ static void refusals(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(seeds_before_texts),
+                                       cmocka_unit_test(texts_that_disagree),
                                        cmocka_unit_test(unfinished_fidelity),
                                        cmocka_unit_test(tasks),
                                        cmocka_unit_test(unfinished_tasks),
