@@ -4,10 +4,12 @@
 #include "cli/format.h"
 #include "cli/interrupt.h"
 #include "core/clock.h"
+#include "eval/calibration.h"
 #include "eval/report.h"
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 wn_status wn_bench_open_model(struct wn_bench *bench, struct wn_error *err) {
     struct wn_error why = {0};
@@ -17,6 +19,38 @@ wn_status wn_bench_open_model(struct wn_bench *bench, struct wn_error *err) {
         return wn_error_set(err, status, "cannot use the model %.200s (%s)", path, why.message);
     }
     wn_model_info(bench->model, &bench->model_info);
+    return WN_OK;
+}
+
+/* Whether a method's budgets need what a calibration measured. */
+static bool is_static(const struct wn_bench_methods *methods) {
+    bool is = false;
+    for (int i = 0; i < methods->n; i++) {
+        is = is || methods->method[i].policy.budget == WN_BUDGET_STATIC;
+    }
+    return is;
+}
+
+static wn_status calibrate(struct wn_bench *bench, struct wn_error *err) {
+    const struct wn_calibrate_options options = {.on_progress = wn_bench_on_progress,
+                                                 .user = bench};
+    struct wn_error note = {0};
+    bool measured = false;
+    wn_progress_begin(&bench->progress, stderr,
+                      wn_progress_style_of(stderr, bench->options->reading.quiet), "calibrating", 0,
+                      wn_clock());
+    wn_interrupt_catch();
+    const wn_status status =
+        wn_calibration_ensure(bench->engine, bench->model, bench->options->reading.model_path, NULL,
+                              &options, &measured, &note);
+    wn_interrupt_release();
+    wn_progress_end(&bench->progress);
+    if (status != WN_OK) {
+        return wn_error_set(err, status, "cannot calibrate the model (%s)", note.message);
+    }
+    if (note.message[0] != '\0') {
+        wn_bench_say(bench, "note: %s", note.message);
+    }
     return WN_OK;
 }
 
@@ -43,10 +77,11 @@ wn_status wn_bench_make_engine(struct wn_bench *bench, int64_t n_ctx, struct wn_
         options.n_batch = (int)reading->n_batch;
     }
     const wn_status status = wn_engine_create(bench->model, &options, &bench->engine, err);
-    if (status == WN_OK) {
-        wn_engine_info(bench->engine, &bench->engine_info);
+    if (status != WN_OK) {
+        return status;
     }
-    return status;
+    wn_engine_info(bench->engine, &bench->engine_info);
+    return is_static(&bench->options->methods) ? calibrate(bench, err) : WN_OK;
 }
 
 wn_status wn_bench_open_results(struct wn_bench *bench, const char *benchmark, struct wn_json *json,
@@ -61,8 +96,13 @@ wn_status wn_bench_open_results(struct wn_bench *bench, const char *benchmark, s
     if (status == WN_OK && json->failed) {
         status = wn_error_set(err, WN_E_MEMORY, "out of memory for the results");
     }
+    char description[200];
+    const char *slash = strrchr(options->reading.model_path, '/');
+    snprintf(description, sizeof description, "%.120s (%.60s)",
+             slash != NULL ? slash + 1 : options->reading.model_path,
+             bench->model_info.description);
     const struct wn_results_header header = {.benchmark = benchmark,
-                                             .model_description = bench->model_info.description,
+                                             .model_description = description,
                                              .model_fingerprint = fingerprint,
                                              .seed = (uint64_t)options->seed,
                                              .settings = settings};

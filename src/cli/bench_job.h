@@ -23,7 +23,8 @@ struct wn_bench {
 
 wn_status wn_bench_open_model(struct wn_bench *bench, struct wn_error *err);
 /* Makes the engine for texts of n_ctx tokens, and a rehearsal behind them where there is room.
- * WN_E_CONTEXT when the model was not trained for as many. */
+ * Looks a calibration up, or makes one, where a method has static budgets. WN_E_CONTEXT when the
+ * model was not trained for as many; statuses of wn_calibration_ensure. */
 wn_status wn_bench_make_engine(struct wn_bench *bench, int64_t n_ctx, struct wn_error *err);
 /*
  * Opens the results, in the file of -o or in memory. `settings`, an object that is taken over, holds

@@ -89,7 +89,7 @@ static void make_methods_table(const struct wn_fidelity_report *f) {
     wn_report_interval_column(table, "KL (nat)", WN_REPORT_FIGURE, WN_REPORT_LEAST);
     wn_report_column(table, "median KL", WN_REPORT_FIGURE, WN_REPORT_LEAST);
     wn_report_column(table, "same top", WN_REPORT_SHARE, WN_REPORT_MOST);
-    wn_report_column(table, "perplexity ratio", WN_REPORT_FIGURE, WN_REPORT_LEAST);
+    wn_report_column(table, "perplexity ratio", WN_REPORT_FIGURE, WN_REPORT_NO_BEST);
     wn_report_column(table, "attention error", WN_REPORT_FIGURE, WN_REPORT_LEAST);
     wn_report_column(table, "texts", WN_REPORT_COUNT, WN_REPORT_NO_BEST);
     wn_report_column(table, "seeds", WN_REPORT_WORDS, WN_REPORT_NO_BEST);
