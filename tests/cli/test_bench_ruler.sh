@@ -118,8 +118,8 @@ json 'len(d["cells"]) == 2 and d["cells"][1]["values"]["task"] == "qa_1"' \
     'len(d["settings"]["squad"]) == 16 and d["settings"]["hotpotqa"] is None'
 
 # A policy that cannot be measured is named, and so is a share that it cannot keep.
-refused 1 'task=niah_single_1 length=300 sample=0: policy min-h --budget static cannot be measured here: .*\(name others with --policy\)$' \
-    "${ruler[@]}" --task niah_single_1 --length 300 --policy "min-h --budget static"
+refused 2 'task=niah_single_1 length=300 sample=0: policy min-h --group 0.5,0.5 cannot be measured here: .*\(name others with --policy\)$' \
+    "${ruler[@]}" --task niah_single_1 --length 300 --policy "min-h --group 0.5,0.5"
 refused 2 'policy min-h --sink 200 --recent 50 cannot keep 20 %: ' \
     "${ruler[@]}" --task niah_single_1 --length 300 --policy "min-h --sink 200 --recent 50"
 
