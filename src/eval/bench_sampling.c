@@ -2,6 +2,7 @@
 #include "eval/bench_sampling.h"
 
 #include "eval/json.h"
+#include "eval/text_sweep.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -12,14 +13,10 @@ struct cell {
     char series[48];
 };
 
-struct cell_name {
-    char text[384];
-};
-
 struct measuring {
     const struct wn_bench_sampling *bench;
-    int64_t n_done, n_total;
-    /* The text being measured. */
+    struct wn_text_sweep sweep;
+    /* Of the text that is being measured. */
     struct wn_session *prompt;
     struct wn_session *judge; /* NULL where nothing is compared */
 };
@@ -78,35 +75,17 @@ static int64_t text_tokens(const struct wn_bench_sampling *bench,
     return text->tokens.n < bench->n_prefix ? text->tokens.n : bench->n_prefix;
 }
 
-static const char *name_cell(const struct wn_bench_sampling *bench, const struct cell *cell,
-                             struct cell_name *name) {
-    snprintf(name->text, sizeof name->text,
-             "text=%s#%s prefix=%lld method=%s series=%s keep=%.6g%% seed=%llu", cell->text->name,
-             cell->text->hash.text, (long long)text_tokens(bench, cell->text), bench->method->name,
-             cell->series, 100.0 * cell->policy.keep.share, (unsigned long long)cell->policy.seed);
-    return name->text;
-}
-
-static bool is_missing(const struct wn_bench_sampling *bench, const struct cell *cell) {
-    struct cell_name name;
-    return wn_results_find(bench->results, name_cell(bench, cell, &name)) == NULL;
-}
-
-static int64_t n_missing_of(const struct wn_bench_sampling *bench, int text) {
+static bool name_cell(const void *user, int text, int64_t i, char name[WN_CELL_NAME_BYTES]) {
+    const struct wn_bench_sampling *bench = ((const struct measuring *)user)->bench;
     struct cell cell;
-    int64_t n = 0;
-    for (int64_t i = 0; i < n_cells(bench); i++) {
-        n += cell_at(bench, text, i, &cell) && is_missing(bench, &cell);
+    if (!cell_at(bench, text, i, &cell)) {
+        return false;
     }
-    return n;
-}
-
-int64_t wn_bench_sampling_n_missing(const struct wn_bench_sampling *bench) {
-    int64_t n = 0;
-    for (int t = 0; t < bench->texts->n; t++) {
-        n += wn_shard_takes(&bench->shard, t) ? n_missing_of(bench, t) : 0;
-    }
-    return n;
+    snprintf(name, WN_CELL_NAME_BYTES,
+             "text=%s#%s prefix=%lld method=%s series=%s keep=%.6g%% seed=%llu", cell.text->name,
+             cell.text->hash.text, (long long)text_tokens(bench, cell.text), bench->method->name,
+             cell.series, 100.0 * cell.policy.keep.share, (unsigned long long)cell.policy.seed);
+    return true;
 }
 
 /* ---- what is stored ---- */
@@ -137,69 +116,72 @@ static void put_spread(struct wn_json *json, json_t *values, const struct cell *
     wn_json_put_integer(json, values, "max_kept", report->max_kept);
 }
 
-static wn_status add_cell(const struct measuring *measuring, const struct cell *cell,
-                          const struct wn_compress_report *report,
-                          const struct wn_comparison *comparison, struct wn_error *err) {
-    const struct wn_bench_sampling *bench = measuring->bench;
+static json_t *cell_values(struct wn_json *json, const struct wn_bench_sampling *bench,
+                           const struct cell *cell, const struct wn_compress_report *report,
+                           const struct wn_comparison *comparison) {
     const double kept = (double)report->n_after / (double)report->n_before;
-    struct wn_json json = {0};
-    struct cell_name name;
     json_t *values = json_object();
-    wn_json_put_string(&json, values, "text", cell->text->name);
-    wn_json_put_string(&json, values, "text_hash", cell->text->hash.text);
-    wn_json_put_integer(&json, values, "n_prefix", text_tokens(bench, cell->text));
-    wn_json_put_string(&json, values, bench->kind == WN_SAMPLING_ERROR ? "policy" : "method",
+    wn_json_put_string(json, values, "text", cell->text->name);
+    wn_json_put_string(json, values, "text_hash", cell->text->hash.text);
+    wn_json_put_integer(json, values, "n_prefix", text_tokens(bench, cell->text));
+    wn_json_put_string(json, values, bench->kind == WN_SAMPLING_ERROR ? "policy" : "method",
                        bench->method->name);
-    wn_json_put_number(&json, values, "keep", cell->policy.keep.share);
-    wn_json_put_number(&json, values, "kept", kept);
-    wn_json_put_number(&json, values, "compression", 1.0 - kept);
-    wn_json_put_integer(&json, values, "seed", (int64_t)cell->policy.seed);
+    wn_json_put_number(json, values, "keep", cell->policy.keep.share);
+    wn_json_put_number(json, values, "kept", kept);
+    wn_json_put_number(json, values, "compression", 1.0 - kept);
+    wn_json_put_integer(json, values, "seed", (int64_t)cell->policy.seed);
     if (bench->kind == WN_SAMPLING_ERROR) {
-        put_errors(&json, values, cell, comparison);
+        put_errors(json, values, cell, comparison);
     } else {
-        put_spread(&json, values, cell, report);
+        put_spread(json, values, cell, report);
     }
-    if (json.failed) {
-        json_decref(values);
-        return wn_error_set(err, WN_E_MEMORY, "out of memory for a result");
-    }
-    return wn_results_add(bench->results, name_cell(bench, cell, &name), values, err);
+    return values;
 }
 
 /* ---- measuring ---- */
 
-static bool poll(void *user, int64_t n_done, int64_t n_total) {
-    const struct measuring *measuring = user;
-    (void)n_done;
-    (void)n_total;
-    return measuring->bench->on_progress(measuring->bench->user, measuring->n_done,
-                                         measuring->n_total);
+static wn_status add_cell(const struct measuring *measuring, const char *name,
+                          const struct cell *cell, const struct wn_compress_report *report,
+                          const struct wn_comparison *comparison, struct wn_error *err) {
+    struct wn_json json = {0};
+    json_t *values = cell_values(&json, measuring->bench, cell, report, comparison);
+    if (json.failed) {
+        json_decref(values);
+        return wn_error_set(err, WN_E_MEMORY, "out of memory for a result");
+    }
+    return wn_results_add(measuring->bench->results, name, values, err);
 }
 
-static wn_status measure_cell(const struct measuring *measuring, const struct cell *cell,
-                              struct wn_error *err) {
+static wn_status measure_cell(void *user, int text, int64_t i, struct wn_error *err) {
+    const struct measuring *measuring = user;
     struct wn_session *fork = NULL;
     struct wn_compress_report report;
     struct wn_comparison comparison = {0};
+    struct cell cell;
+    char name[WN_CELL_NAME_BYTES];
+    name_cell(measuring, text, i, name);
+    cell_at(measuring->bench, text, i, &cell);
     wn_status status = wn_session_fork(measuring->prompt, &fork, err);
     if (status == WN_OK) {
-        status = wn_session_compress(fork, &cell->policy, &report, err);
+        status = wn_session_compress(fork, &cell.policy, &report, err);
     }
     if (status == WN_OK && measuring->judge != NULL) {
         status = wn_session_compare(measuring->judge, fork, &comparison, err);
     }
     wn_session_free(fork);
     if (status == WN_OK) {
-        status = add_cell(measuring, cell, &report, &comparison, err);
+        status = add_cell(measuring, name, &cell, &report, &comparison, err);
     }
     wn_comparison_free(&comparison);
     return status;
 }
 
-static wn_status read_text(struct measuring *measuring, int text, struct wn_error *err) {
+static wn_status open_text(void *user, int text, struct wn_error *err) {
+    struct measuring *measuring = user;
     const struct wn_bench_sampling *bench = measuring->bench;
     const struct wn_bench_text *source = &bench->texts->text[text];
-    const struct wn_feed_options feed = {.on_progress = poll, .user = measuring};
+    const struct wn_feed_options feed = {.on_progress = wn_text_sweep_poll,
+                                         .user = &measuring->sweep};
     const int64_t n = text_tokens(bench, source);
     struct cell cell;
     wn_status status = wn_session_create(bench->engine, &measuring->prompt, err);
@@ -220,30 +202,36 @@ static wn_status read_text(struct measuring *measuring, int text, struct wn_erro
     return status;
 }
 
-static wn_status measure_text(struct measuring *measuring, int text, struct wn_error *err) {
-    const struct wn_bench_sampling *bench = measuring->bench;
-    struct cell cell;
-    wn_status status = read_text(measuring, text, err);
-    for (int64_t i = 0; status == WN_OK && i < n_cells(bench); i++) {
-        if (!cell_at(bench, text, i, &cell) || !is_missing(bench, &cell)) {
-            continue;
-        }
-        status = poll(measuring, 0, 0) ? measure_cell(measuring, &cell, err) : WN_E_ABORTED;
-        measuring->n_done++;
-    }
+static void close_text(void *user) {
+    struct measuring *measuring = user;
     wn_session_free(measuring->judge);
     wn_session_free(measuring->prompt);
     measuring->judge = measuring->prompt = NULL;
-    return status;
+}
+
+/* ---- the whole ---- */
+
+static void begin(const struct wn_bench_sampling *bench, struct measuring *measuring) {
+    static const struct wn_text_sweep_plan plan = {name_cell, open_text, measure_cell, close_text};
+    *measuring = (struct measuring){.bench = bench,
+                                    .sweep = {.plan = &plan,
+                                              .user = measuring,
+                                              .n_texts = bench->texts->n,
+                                              .n_cells = n_cells(bench),
+                                              .shard = bench->shard,
+                                              .results = bench->results,
+                                              .on_progress = bench->on_progress,
+                                              .progress_user = bench->user}};
+}
+
+int64_t wn_bench_sampling_n_missing(const struct wn_bench_sampling *bench) {
+    struct measuring measuring;
+    begin(bench, &measuring);
+    return wn_text_sweep_n_missing(&measuring.sweep);
 }
 
 wn_status wn_bench_sampling_measure(const struct wn_bench_sampling *bench, struct wn_error *err) {
-    struct measuring measuring = {.bench = bench, .n_total = wn_bench_sampling_n_missing(bench)};
-    wn_status status = WN_OK;
-    for (int t = 0; status == WN_OK && t < bench->texts->n; t++) {
-        if (wn_shard_takes(&bench->shard, t) && n_missing_of(bench, t) > 0) {
-            status = measure_text(&measuring, t, err);
-        }
-    }
-    return status;
+    struct measuring measuring;
+    begin(bench, &measuring);
+    return wn_text_sweep_run(&measuring.sweep, err);
 }
