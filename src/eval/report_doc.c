@@ -240,6 +240,11 @@ void wn_report_number(struct wn_report_table *table, double value) {
     wn_report_interval(table, value, NAN);
 }
 
+/* Means of the same values in another order differ in their last digits. */
+static bool is_same(double a, double b) {
+    return fabs(a - b) <= 1e-9 * fmax(fabs(a), fabs(b));
+}
+
 /* Marks the best of a column among the rows of the group of row `first`; none where all are equal. */
 static void mark_best(struct wn_report_table *table, int column, int first) {
     const enum wn_report_best best = table->column[column].best;
@@ -250,15 +255,15 @@ static void mark_best(struct wn_report_table *table, int column, int first) {
         const double value = table->cell[row * table->n_columns + column].value;
         if (table->group[row] == table->group[first] && isfinite(value)) {
             const bool is_better = best == WN_REPORT_LEAST ? value < found : value > found;
-            differ = differ || (n > 0 && value != found);
+            differ = differ || (n > 0 && !is_same(value, found));
             found = n == 0 || is_better ? value : found;
             n++;
         }
     }
     for (int row = first; differ && row < table->n_rows; row++) {
         struct wn_report_cell *cell = &table->cell[row * table->n_columns + column];
-        cell->is_best =
-            cell->is_best || (table->group[row] == table->group[first] && cell->value == found);
+        cell->is_best = cell->is_best ||
+                        (table->group[row] == table->group[first] && is_same(cell->value, found));
     }
 }
 
