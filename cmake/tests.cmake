@@ -121,13 +121,13 @@ endif()
 
 get_property(all_tests DIRECTORY PROPERTY TESTS)
 foreach(name IN LISTS all_tests)
-    if(name MATCHES "^(engine\\.(allocation|hard_cases|zoo|windows|session|cache|speed|task_run)|cli\\..*\\.sh)$")
+    if(name MATCHES "^(engine\\.(allocation|hard_cases|zoo|windows|session|cache|speed|task_run|threads)|cli\\..*\\.sh)$")
         set_tests_properties(${name} PROPERTIES FIXTURES_REQUIRED zoo)
     endif()
 endforeach()
 # Models run on one core, so that tests run beside each other; those of threads have the machine alone:
 # llama.cpp's threads spin while they wait, and more of them than cores crawl.
-foreach(name IN ITEMS engine.graft engine.stores engine.windows)
+foreach(name IN ITEMS engine.graft engine.stores engine.threads engine.windows)
     if(name IN_LIST all_tests)
         set_tests_properties(${name} PROPERTIES PROCESSORS ${n_processors})
     endif()
@@ -137,7 +137,8 @@ set(cost 100)
 foreach(name IN ITEMS engine.graft engine.standing engine.foresight engine.rehearsal cli.chat.sh
         cli.compress.sh cli.interrupt.sh cli.budget.sh engine.methods engine.batch cli.run.sh
         cli.run_policies.sh cli.rehearsal.sh cli.inspect.sh engine.zoo cli.compare.sh
-        cli.calibrate.sh engine.gain engine.fit_budget cli.run_limits.sh cli.files.sh)
+        cli.calibrate.sh engine.gain engine.fit_budget cli.bench_ruler.sh cli.bench_longbench.sh
+        cli.bench_perplexity.sh cli.bench_fidelity.sh)
     if(name IN_LIST all_tests)
         set_tests_properties(${name} PROPERTIES COST ${cost})
     endif()
