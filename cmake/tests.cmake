@@ -121,7 +121,7 @@ endif()
 
 get_property(all_tests DIRECTORY PROPERTY TESTS)
 foreach(name IN LISTS all_tests)
-    if(name MATCHES "^(engine\\.(allocation|hard_cases|zoo|windows|session|cache|speed|task_run|threads)|cli\\..*\\.sh)$")
+    if(name MATCHES "^(engine\\.(allocation|hard_cases|zoo|windows|session|cache|speed|task_run|threads|company)|cli\\..*\\.sh)$")
         set_tests_properties(${name} PROPERTIES FIXTURES_REQUIRED zoo)
     endif()
 endforeach()

@@ -85,8 +85,8 @@ wn_status wn_session_sample_queries(struct wn_session *session, const struct wn_
     if (status != WN_OK)
         return status;
     wn_sampled_free(sampled, engine->n_layers);
-    if (wn_sampled_make(engine->geometry, engine->n_layers, n_total, n_most, false, sampled) !=
-        WN_OK)
+    if (wn_sampled_make(engine->geometry, engine->n_layers, n_total, n_most, WN_REFERENCE_QUERIES,
+                        false, sampled) != WN_OK)
         return wn_error_set(err, WN_E_MEMORY, "no memory for the queries that a fit needs");
     return WN_OK;
 }

@@ -74,10 +74,16 @@ static int64_t first_position(int64_t n_total) {
     return n_total > FIRST_POSITION ? FIRST_POSITION : 0;
 }
 
+int64_t wn_sampled_among(int64_t n_all, int64_t n, int64_t t) {
+    return (2 * t + 1) * n_all / (2 * n);
+}
+
 int64_t wn_sampled_position(const struct wn_sampled_queries *sampled, int64_t t) {
     const int64_t first = first_position(sampled->n_total);
     const int64_t span = sampled->n_total - 1 - first;
-    return sampled->n > 1 ? first + t * span / (sampled->n - 1) : sampled->n_total - 1;
+    const int64_t n_grid = sampled->n_grid > sampled->n ? sampled->n_grid : sampled->n;
+    return n_grid > 1 ? first + wn_sampled_among(n_grid, sampled->n, t) * span / (n_grid - 1)
+                      : sampled->n_total - 1;
 }
 
 int64_t wn_sampled_find(const struct wn_sampled_queries *sampled, int64_t position) {
@@ -115,11 +121,15 @@ void wn_sampled_free(struct wn_sampled_queries *sampled, int n_layers) {
 }
 
 wn_status wn_sampled_make(const struct wn_layer_geometry *geometry, int n_layers, int64_t n_total,
-                          int64_t n_most, bool with_lse, struct wn_sampled_queries *out) {
+                          int64_t n_most, int64_t n_grid, bool with_lse,
+                          struct wn_sampled_queries *out) {
     const int64_t available = n_total - first_position(n_total);
     const int64_t n = available < n_most ? available : n_most;
-    struct wn_sampled_queries sampled = {
-        .n_total = n_total, .n = n, .n_most = n_most, .n_bits = with_lse ? 8 : 4};
+    struct wn_sampled_queries sampled = {.n_total = n_total,
+                                         .n = n,
+                                         .n_most = n_most,
+                                         .n_grid = available < n_grid ? available : n_grid,
+                                         .n_bits = with_lse ? 8 : 4};
     if (n == 0) {
         *out = sampled;
         return WN_OK;
@@ -145,8 +155,8 @@ wn_status wn_sampled_copy(const struct wn_layer_geometry *geometry, int n_layers
                           const struct wn_sampled_queries *from, struct wn_sampled_queries *out) {
     if (from->n == 0)
         return WN_OK;
-    const wn_status status =
-        wn_sampled_make(geometry, n_layers, from->n_total, from->n_most, from->lse != NULL, out);
+    const wn_status status = wn_sampled_make(geometry, n_layers, from->n_total, from->n_most,
+                                             from->n_grid, from->lse != NULL, out);
     for (int i = 0; status == WN_OK && i < n_layers; i++) {
         memcpy(out->q[i], from->q[i], layer_bytes(&geometry[i], from));
         if (from->lse != NULL)

@@ -17,6 +17,7 @@ struct wn_sampled_queries {
     int64_t n_total; /* queries of the text that they are taken from */
     int64_t n;       /* kept; 0: none */
     int64_t n_most;  /* that would be kept of a longer text */
+    int64_t n_grid;  /* places that they are taken from, evenly spread over the text; 0: n */
     int n_bits;      /* 4 or 8 */
     uint8_t **q;     /* [n_layers] -> [n][n_heads] rows of wn_query_row_bytes */
     float **lse;     /* [n_layers] -> [n][n_heads] log of the softmax's denominator; or NULL */
@@ -34,10 +35,16 @@ void wn_query_decode(int n_bits, const uint8_t *row, int dim, float *q);
 int64_t wn_sampled_position(const struct wn_sampled_queries *sampled, int64_t t);
 /* The first whose place is at least `position`; n when there is none. */
 int64_t wn_sampled_find(const struct wn_sampled_queries *sampled, int64_t position);
-/* Room for at most n_most of a text's n_total queries, of 8 bits with lse, of 4 without. WN_E_MEMORY. Freed with
- * wn_sampled_free. */
+/* Of n_all evenly spread ones, the t-th of n <= n_all that are evenly spread among them. */
+int64_t wn_sampled_among(int64_t n_all, int64_t n, int64_t t);
+/*
+ * Room for at most n_most of a text's n_total queries, of 8 bits with lse, of 4 without. They are among
+ * those that would be kept if n_grid >= n_most were: whoever keeps more has the same ones too.
+ * WN_E_MEMORY. Freed with wn_sampled_free.
+ */
 wn_status wn_sampled_make(const struct wn_layer_geometry *geometry, int n_layers, int64_t n_total,
-                          int64_t n_most, bool with_lse, struct wn_sampled_queries *out);
+                          int64_t n_most, int64_t n_grid, bool with_lse,
+                          struct wn_sampled_queries *out);
 wn_status wn_sampled_copy(const struct wn_layer_geometry *geometry, int n_layers,
                           const struct wn_sampled_queries *from, struct wn_sampled_queries *out);
 void wn_sampled_free(struct wn_sampled_queries *sampled, int n_layers);

@@ -48,8 +48,7 @@ size_t wn_reference_scratch_bytes(const struct wn_session *session, int layer) {
 
 /* The t-th of n_foreseen queries, evenly among all that were kept. */
 static int64_t foreseen_index(const struct reference *reference, int64_t t) {
-    const int64_t n_all = wn_session_n_foreseen(reference->session);
-    return (2 * t + 1) * n_all / (2 * reference->n_foreseen);
+    return wn_sampled_among(wn_session_n_foreseen(reference->session), reference->n_foreseen, t);
 }
 
 /* A query, scaled, and the log denominator it had; NaN: none but these entries are in it. */

@@ -26,8 +26,8 @@ static wn_status begin(struct wn_session *session, int64_t n_total, struct wn_er
     const wn_status status = wn_session_add_observer(session, &observer, err);
     if (status != WN_OK)
         return status;
-    if (wn_sampled_make(engine->geometry, engine->n_layers, n_total, REFERENCE_QUERIES, true,
-                        &session->rehearsed) != WN_OK)
+    if (wn_sampled_make(engine->geometry, engine->n_layers, n_total, REFERENCE_QUERIES,
+                        REFERENCE_QUERIES, true, &session->rehearsed) != WN_OK)
         return wn_error_set(err, WN_E_MEMORY, "no memory for the queries of a rehearsal");
     return WN_OK;
 }

@@ -34,6 +34,12 @@ static void sampled_positions_are_spread_evenly(void **state) {
         assert_int_equal(wn_sampled_find(&sampled, position + 1), t + 1);
     }
     assert_int_equal(wn_sampled_find(&sampled, 0), 0);
+    /* Half as many are every second of them. */
+    const struct wn_sampled_queries half = {.n_total = 1001, .n = 16, .n_grid = 32};
+    for (int64_t t = 0; t < 16; t++) {
+        assert_int_equal(wn_sampled_position(&half, t), wn_sampled_position(&sampled, 2 * t + 1));
+        assert_int_equal(wn_sampled_find(&half, wn_sampled_position(&half, t)), t);
+    }
     const struct wn_sampled_queries tiny = {.n_total = 3, .n = 3};
     for (int64_t t = 0; t < 3; t++) {
         assert_int_equal(wn_sampled_position(&tiny, t), t);
