@@ -145,16 +145,19 @@ bool wn_bench_on_progress(void *user, int64_t n_done, int64_t n_total) {
 }
 
 void wn_bench_say(struct wn_bench *bench, const char *format, ...) {
+    struct wn_error line;
+    char text[sizeof line.message];
     if (bench->options->reading.quiet) {
         return;
     }
     va_list args;
-    wn_progress_end(&bench->progress);
-    fputs("winnow: ", stderr);
     va_start(args, format);
-    vfprintf(stderr, format, args);
+    vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    fputc('\n', stderr);
+    /* Without what terminals obey: files' own words may be in it. */
+    wn_error_set(&line, WN_OK, "%s", text);
+    wn_progress_end(&bench->progress);
+    fprintf(stderr, "winnow: %s\n", line.message);
 }
 
 static wn_status report(struct wn_bench *bench, struct wn_error *err) {

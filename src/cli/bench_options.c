@@ -190,7 +190,7 @@ wn_status wn_bench_read_keeps(const struct wn_flag_texts *given, const double *p
         }
         methods->keep[i] = keep.share;
         for (int j = 0; j < i; j++) {
-            if (methods->keep[j] == methods->keep[i]) {
+            if (wn_bench_is_same(methods->keep[j], methods->keep[i])) {
                 return given_twice("keep", given->text[i], err);
             }
         }
@@ -213,18 +213,20 @@ static const struct wn_flag_table policy_table = {
 enum { MAX_WORDS = 24, MAX_TEXT = 256 };
 
 /* What the benchmark sets itself. */
-static wn_status check_flags(const struct wn_flags_given *given, struct wn_error *err) {
-    static const char *const ours[] = {"keep", "seed"};
-    for (size_t i = 0; i < sizeof ours / sizeof ours[0]; i++) {
-        if (wn_args_was_given(&policy_table, given, ours[i])) {
-            return wn_error_set(err, WN_E_ARG, "--%s is the benchmark's own flag", ours[i]);
+static wn_status check_flags(const struct wn_flags_given *given, const char *const *reserved,
+                             struct wn_error *err) {
+    for (int i = 0; reserved != NULL && reserved[i] != NULL; i++) {
+        if (wn_args_was_given(&policy_table, given, reserved[i])) {
+            return wn_error_set(err, WN_E_ARG, "--%s is set by the benchmark itself", reserved[i]);
         }
     }
     return WN_OK;
 }
 
 /* text [MAX_TEXT] is cut into words. The name is the words with one blank between them. */
-static wn_status read_method(char *text, struct wn_bench_method *method, struct wn_error *err) {
+static wn_status read_method(char *text, const char *const *reserved,
+                             struct wn_bench_method *method, struct wn_error *err) {
+    static const char *const always[] = {"keep", "seed", NULL};
     char *argv[MAX_WORDS + 2] = {"run", "--policy"};
     int argc = 2;
     size_t n_name = 0;
@@ -246,20 +248,22 @@ static wn_status read_method(char *text, struct wn_bench_method *method, struct 
         return wn_error_set(err, WN_E_ARG, "it names no policy");
     }
     wn_status status = wn_args_parse(&policy_table, argc, argv, &flags, &given, err);
-    status = status == WN_OK ? check_flags(&given, err) : status;
+    status = status == WN_OK ? check_flags(&given, always, err) : status;
+    status = status == WN_OK ? check_flags(&given, reserved, err) : status;
     return status == WN_OK
                ? wn_policy_flags_make(&flags, &policy_table, &given, &method->policy, err)
                : status;
 }
 
-static wn_status add_method(const char *text, struct wn_bench_methods *methods,
+static wn_status add_method(const char *text, struct wn_bench_options *options,
                             struct wn_error *err) {
+    struct wn_bench_methods *methods = &options->methods;
     struct wn_bench_method *method = &methods->method[methods->n];
     struct wn_error why = {0};
     char words[MAX_TEXT];
     *method = (struct wn_bench_method){0};
     wn_status status = (size_t)snprintf(words, sizeof words, "%s", text) < sizeof words
-                           ? read_method(words, method, &why)
+                           ? read_method(words, options->reserved, method, &why)
                            : wn_error_set(&why, WN_E_ARG, "it is too long");
     if (status == WN_OK && method->policy.score == WN_SCORE_FULL) {
         status = wn_error_set(&why, WN_E_ARG, "the full cache is measured anyway");
@@ -276,14 +280,14 @@ static wn_status add_method(const char *text, struct wn_bench_methods *methods,
     return WN_OK;
 }
 
-wn_status wn_bench_read_policies(const struct wn_flag_texts *given, const char *const *presets,
-                                 int n_presets, struct wn_bench_methods *methods,
-                                 struct wn_error *err) {
+wn_status wn_bench_read_policies(struct wn_bench_options *options, const char *const *presets,
+                                 int n_presets, struct wn_error *err) {
+    const struct wn_flag_texts *given = &options->policies;
     const int n = given->n > 0 ? given->n : n_presets;
     wn_status status = check_count("policy", n, WN_BENCH_METHODS_MAX, err);
-    methods->n = 0;
+    options->methods.n = 0;
     for (int i = 0; status == WN_OK && i < n; i++) {
-        status = add_method(given->n > 0 ? given->text[i] : presets[i], methods, err);
+        status = add_method(given->n > 0 ? given->text[i] : presets[i], options, err);
     }
     return status;
 }
@@ -291,8 +295,7 @@ wn_status wn_bench_read_policies(const struct wn_flag_texts *given, const char *
 wn_status wn_bench_options_read_methods(struct wn_bench_options *options,
                                         const char *const *policies, int n_policies,
                                         const double *keeps, int n_keeps, struct wn_error *err) {
-    const wn_status status =
-        wn_bench_read_policies(&options->policies, policies, n_policies, &options->methods, err);
+    const wn_status status = wn_bench_read_policies(options, policies, n_policies, err);
     return status == WN_OK
                ? wn_bench_read_keeps(&options->keeps, keeps, n_keeps, &options->methods, err)
                : status;

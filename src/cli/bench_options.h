@@ -15,6 +15,9 @@ struct wn_bench_options {
     struct wn_shard shard;
     const char *output_path; /* NULL: none */
     bool json, markdown, help;
+    /* Flags of policies that the benchmark sets itself, besides keep and seed: NULL behind the last; NULL:
+     * none. */
+    const char *const *reserved;
     struct wn_bench_methods methods; /* of policies and keeps */
 };
 
@@ -42,9 +45,8 @@ wn_status wn_bench_options_read_methods(struct wn_bench_options *options,
                                         const char *const *policies, int n_policies,
                                         const double *keeps, int n_keeps, struct wn_error *err);
 /* The parts of it, for benchmarks that have but one of these flags. */
-wn_status wn_bench_read_policies(const struct wn_flag_texts *given, const char *const *presets,
-                                 int n_presets, struct wn_bench_methods *methods,
-                                 struct wn_error *err);
+wn_status wn_bench_read_policies(struct wn_bench_options *options, const char *const *presets,
+                                 int n_presets, struct wn_error *err);
 wn_status wn_bench_read_keeps(const struct wn_flag_texts *given, const double *presets,
                               int n_presets, struct wn_bench_methods *methods,
                               struct wn_error *err);

@@ -118,9 +118,8 @@ static wn_status parse(int argc, char **argv, struct options *options, struct wn
     status = wn_bench_options_check(bench, err);
     status =
         status == WN_OK ? wn_reading_options_check_texts(&bench->reading, NULL, 0, err) : status;
-    status = status == WN_OK ? wn_bench_read_policies(&bench->policies, policies,
-                                                      sizeof policies / sizeof policies[0],
-                                                      &bench->methods, err)
+    status = status == WN_OK ? wn_bench_read_policies(bench, policies,
+                                                      sizeof policies / sizeof policies[0], err)
                              : status;
     status = status == WN_OK
                  ? wn_bench_read_numbers("budget", &options->budgets, budgets,

@@ -143,7 +143,7 @@ static wn_status read_taus(struct options *options, struct wn_error *err) {
                                 given->text[i]);
         }
         for (int j = 0; j < i; j++) {
-            if (options->tau[j] == *tau) {
+            if (wn_bench_is_same(options->tau[j], *tau)) {
                 return wn_error_set(err, WN_E_ARG, "--tau %.80s is given twice (give it once)",
                                     given->text[i]);
             }
@@ -157,12 +157,15 @@ static wn_status read_methods(struct options *options, struct wn_error *err) {
     static const double error_keeps[] = {0.95, 0.9, 0.8, 0.7,  0.6,  0.5, 0.4,
                                          0.3,  0.2, 0.1, 0.05, 0.02, 0.01};
     static const double ratio_keeps[] = {0.9, 0.75, 0.5, 0.25, 0.1, 0.05};
+    static const char *const error_sets[] = {"select", "tau", "sink", "recent", NULL};
+    static const char *const ratio_sets[] = {"select", "budget", "sink", "recent", NULL};
     const bool is_error = options->kind == WN_SAMPLING_ERROR;
     struct wn_bench_options *bench = &options->bench;
     if (bench->policies.n > 1) {
         return wn_error_set(err, WN_E_ARG, "--policy is given %d times (give it once)",
                             bench->policies.n);
     }
+    bench->reserved = is_error ? error_sets : ratio_sets;
     return wn_bench_options_read_methods(
         bench, is_error ? error_policy : ratio_policy, 1, is_error ? error_keeps : ratio_keeps,
         is_error ? (int)(sizeof error_keeps / sizeof error_keeps[0])
@@ -238,6 +241,15 @@ static wn_status measure(struct wn_bench *bench, const struct options *options,
     return wn_bench_finish(bench, wn_bench_sampling_measure(&sampling, err), err);
 }
 
+/* What the longest text takes. */
+static int64_t longest(const struct options *options, const struct wn_bench_texts *texts) {
+    int64_t n = 0;
+    for (int i = 0; i < texts->n; i++) {
+        n = texts->text[i].tokens.n > n ? texts->text[i].tokens.n : n;
+    }
+    return n < options->n_prefix ? n : options->n_prefix;
+}
+
 static wn_status run(struct wn_bench *bench, const struct options *options, struct wn_error *err) {
     const struct wn_flag_texts *documents = &options->bench.reading.documents;
     struct wn_bench_texts texts = {0};
@@ -251,7 +263,7 @@ static wn_status run(struct wn_bench *bench, const struct options *options, stru
         status = make_question(bench, options, &question, err);
     }
     if (status == WN_OK) {
-        status = wn_bench_make_engine(bench, options->n_prefix + options->n_judges, err);
+        status = wn_bench_make_engine(bench, longest(options, &texts) + options->n_judges, err);
     }
     if (status == WN_OK) {
         status = open_results(bench, options, err);

@@ -31,7 +31,7 @@ static const struct wn_flag task[] = {
      .kind = WN_FLAG_INTEGER,
      FIELD(n_samples),
      .min = 1,
-     .max = 100000,
+     .max = 5000,
      .preset = "10",
      .help = "Samples of each task and length."},
     {.name = "essay",

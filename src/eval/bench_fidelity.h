@@ -2,7 +2,7 @@
 /*
  * Fidelity to the full cache over texts, methods, shares kept and seeds: a cell for each, with mean and
  * median KL, same top token, perplexity ratio, attention error of each layer, and what each head kept;
- * and for each text the noise floor, llama.cpp's own flash attention against the full cache. A text is
+ * and for each text the noise floor, llama.cpp's own flash attention against the full cache, where that is of halves. A text is
  * read once for all of its cells.
  */
 #ifndef WN_EVAL_BENCH_FIDELITY_H

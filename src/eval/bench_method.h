@@ -25,6 +25,8 @@ struct wn_bench_methods {
 
 /* Whether a method's choice depends on the seed. */
 bool wn_bench_method_is_random(const struct wn_bench_method *method);
+/* Whether cells' names, which have six digits, cannot tell two numbers apart. */
+bool wn_bench_is_same(double a, double b);
 /* The method's policy, keeping a share, with a seed. */
 struct wn_policy wn_bench_method_policy(const struct wn_bench_method *method, double keep,
                                         uint64_t seed);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "eval/bench_text.h"
 
+#include "core/utf8_stream.h"
 #include "eval/calibration.h"
 #include "eval/text_file.h"
 
@@ -8,14 +9,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The last part of a path, without its extension. */
+/* The last part of a path, without its extension; what is not UTF-8 becomes U+FFFD. */
 static void take_name(const char *path, struct wn_bench_text *text) {
     const char *slash = strrchr(path, '/');
     const char *name = slash != NULL ? slash + 1 : path;
     const char *dot = strrchr(name, '.');
-    const size_t n = dot != NULL && dot != name ? (size_t)(dot - name) : strlen(name);
-    snprintf(text->name, sizeof text->name, "%.*s",
-             (int)(n < sizeof text->name ? n : sizeof text->name - 1), name);
+    const size_t n_name = dot != NULL && dot != name ? (size_t)(dot - name) : strlen(name);
+    /* A byte becomes three at most. */
+    enum { MOST = (WN_BENCH_TEXT_NAME_BYTES - 4) / 3 };
+    struct wn_utf8_stream utf8 = {0};
+    char clean[WN_UTF8_ROOM(WN_BENCH_TEXT_NAME_BYTES) + 3];
+    size_t n = wn_utf8_push(&utf8, name, n_name < MOST ? n_name : MOST, clean);
+    /* A character that was cut is left out. */
+    n += n_name <= MOST ? wn_utf8_finish(&utf8, clean + n) : 0;
+    snprintf(text->name, sizeof text->name, "%.*s", (int)n, clean);
 }
 
 static wn_status add_text(const struct wn_model *model, const char *path, const char *bytes,

@@ -6,7 +6,7 @@
 #include "eval/content_hash.h"
 #include "winnow.h"
 
-enum { WN_BENCH_TEXT_NAME_BYTES = 80 };
+enum { WN_BENCH_TEXT_NAME_BYTES = 256 };
 
 struct wn_bench_text {
     char name[WN_BENCH_TEXT_NAME_BYTES]; /* the file's, without folder and extension */

@@ -21,12 +21,21 @@ void wn_json_append(struct wn_json *json, json_t *array, json_t *value) {
     }
 }
 
+/* JSON has no infinities and no NaN. */
+static json_t *number(double value) {
+    return isfinite(value) ? json_real(value) : json_null();
+}
+
+void wn_json_append_number(struct wn_json *json, json_t *array, double value) {
+    wn_json_append(json, array, number(value));
+}
+
 void wn_json_put_integer(struct wn_json *json, json_t *object, const char *key, int64_t value) {
     wn_json_put(json, object, key, json_integer(value));
 }
 
 void wn_json_put_number(struct wn_json *json, json_t *object, const char *key, double value) {
-    wn_json_put(json, object, key, isfinite(value) ? json_real(value) : json_null());
+    wn_json_put(json, object, key, number(value));
 }
 
 void wn_json_put_measured(struct wn_json *json, json_t *object, const char *key, int64_t value) {

@@ -19,6 +19,8 @@ struct wn_json {
  */
 void wn_json_put(struct wn_json *json, json_t *object, const char *key, json_t *value);
 void wn_json_append(struct wn_json *json, json_t *array, json_t *value);
+/* null for what is not finite. */
+void wn_json_append_number(struct wn_json *json, json_t *array, double value);
 void wn_json_put_integer(struct wn_json *json, json_t *object, const char *key, int64_t value);
 /* null for what is not finite: JSON has no infinities and no NaN. */
 void wn_json_put_number(struct wn_json *json, json_t *object, const char *key, double value);

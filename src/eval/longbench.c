@@ -121,6 +121,11 @@ static wn_status check_format(const char *format, struct wn_error *err) {
                                 "{context} nor {input} (write {{ or }} for a brace)",
                                 (long long)(at - format) + 1);
         }
+        if (part == PART_INPUT && n_contexts == 0) {
+            return wn_error_set(err, WN_E_FORMAT,
+                                "the prompt's format has {input} before {context} (what stands "
+                                "before is compressed without knowing the question)");
+        }
         n_contexts += part == PART_CONTEXT;
     }
     return n_contexts == 1

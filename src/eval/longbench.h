@@ -67,7 +67,8 @@ struct wn_longbench_example {
  * Writes an example's prompt in two parts, appended to `context` and `question`: up to the end of the
  * context, which can be compressed alone, and the rest. In `format`, {context} and {input} stand for
  * the example's texts, and {{ and }} for braces, as in the official file of formats
- * (dataset2prompt.json). WN_E_FORMAT: another field, a single brace, or not one {context}; WN_E_MEMORY.
+ * (dataset2prompt.json). WN_E_FORMAT: another field, a single brace, not one {context}, or {input}
+ * before it; WN_E_MEMORY.
  */
 wn_status wn_longbench_write_prompt(const char *format, const struct wn_longbench_example *example,
                                     struct wn_text_buffer *context, struct wn_text_buffer *question,

@@ -133,12 +133,22 @@ static wn_status take_line(struct wn_results *results, const char *text, size_t 
     } else if (cell == NULL || !json_is_object(values)) {
         status = wn_error_set(err, WN_E_FORMAT, "line %lld is damaged", (long long)i_line);
     } else if (json_object_get(results->cells, cell) != NULL) {
-        status = wn_error_set(err, WN_E_FORMAT, "line %lld repeats a cell", (long long)i_line);
+        /* As parts that were joined twice do. */
+        status = json_equal(json_object_get(results->cells, cell), values)
+                     ? WN_OK
+                     : wn_error_set(err, WN_E_FORMAT, "line %lld has other values for a cell",
+                                    (long long)i_line);
     } else if (json_object_set(results->cells, cell, values) != 0) {
         status = wn_error_set(err, WN_E_MEMORY, "out of memory");
     }
     json_decref(line);
     return status;
+}
+
+static bool is_cut_header(const char *line, size_t n) {
+    static const char begin[] = "{\"format\":\"winnow results\"";
+    const size_t n_begin = sizeof begin - 1;
+    return memcmp(line, begin, n < n_begin ? n : n_begin) == 0;
 }
 
 /* Reads all lines that are complete, whose bytes go to *n_bytes. */
@@ -150,6 +160,14 @@ static wn_status read_lines(struct wn_results *results, off_t *n_bytes, struct w
     *n_bytes = 0;
     for (int64_t i = 1; status == WN_OK; i++) {
         n = getline(&line, &capacity, results->file);
+        if (n < 0 && !feof(results->file)) {
+            status = wn_error_set(err, WN_E_IO, "it cannot be read: %s", strerror(errno));
+            break;
+        }
+        /* The beginning of a header that did not get to its end, on a full disk. */
+        if (i == 1 && n > 0 && line[n - 1] != '\n' && is_cut_header(line, (size_t)n)) {
+            break;
+        }
         /* What a first line without an end is can only be seen from what it says. */
         if (n <= 0 || (line[n - 1] != '\n' && i > 1)) {
             break;
@@ -183,7 +201,10 @@ static wn_status write_line(struct wn_results *results, const json_t *line, stru
 wn_status wn_results_add(struct wn_results *results, const char *cell, json_t *values,
                          struct wn_error *err) {
     json_t *line = values != NULL ? json_pack("{s:s, s:O}", "cell", cell, "values", values) : NULL;
-    wn_status status = write_line(results, line, err);
+    wn_status status =
+        wn_results_find(results, cell) == NULL
+            ? write_line(results, line, err)
+            : wn_error_set(err, WN_E_ARG, "the cell '%.200s' is there already", cell);
     if (status == WN_OK && json_object_set(results->cells, cell, values) != 0) {
         status = wn_error_set(err, WN_E_MEMORY, "out of memory for a result");
     }
@@ -221,10 +242,14 @@ static wn_status resume(struct wn_results *results, struct wn_error *err) {
 
 static wn_status open_file(struct wn_results *results, const char *path, struct wn_error *err) {
     struct wn_error why = {0};
-    wn_status status = wn_output_check(path, err);
-    if (status != WN_OK) {
-        return status;
+    /* A file that is there is written to in its place, whatever its folder. */
+    struct stat info;
+    const bool is_there = stat(path, &info) == 0 && S_ISREG(info.st_mode);
+    const wn_status place = is_there ? WN_OK : wn_output_check(path, err);
+    if (place != WN_OK) {
+        return place;
     }
+    wn_status status = WN_OK;
     const int fd = open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
     results->path = strdup(path);
     results->file = fd >= 0 ? fdopen(fd, "a+") : NULL;

@@ -12,7 +12,7 @@ for name in fidelity attention-error ratio; do
         fail "incomplete help of $name"
 done
 refused 2 "--policy 'snapk' is refused: .*did you mean snapkv" bench fidelity --policy snapk
-refused 2 "--policy 'min-h --keep 5%' is refused: --keep is the benchmark's own flag" \
+refused 2 "--policy 'min-h --keep 5%' is refused: --keep is set by the benchmark itself" \
     bench fidelity --policy 'min-h --keep 5%'
 refused 2 "--policy 'min-h --tau 0' is refused: --tau" bench fidelity --policy 'min-h --tau 0'
 refused 2 "--policy 'full' is refused: the full cache is measured anyway" \
@@ -20,12 +20,17 @@ refused 2 "--policy 'full' is refused: the full cache is measured anyway" \
 refused 2 "--policy '' is refused: it names no policy" bench fidelity --policy ''
 refused 2 "--policy  snapkv is given twice" bench fidelity --policy snapkv --policy ' snapkv'
 refused 2 "--keep '0%' is refused" bench fidelity --keep 0%
+refused 2 "--keep 33.33333333% is given twice" bench fidelity --keep 33.3333333% --keep 33.33333333%
+refused 2 "--tau 2.0000001 is given twice" bench attention-error --tau 2 --tau 2.0000001
+refused 2 "--tau is set by the benchmark itself" bench attention-error --policy 'h2o --tau 7'
+refused 2 "--budget is set by the benchmark itself" bench ratio --policy 'h2o --budget global'
 refused 2 "--tau '0' is refused" bench attention-error --tau 0
 refused 2 "--tau 2.0 is given twice" bench attention-error --tau 2 --tau 2.0
 refused 2 "--policy is given 2 times \(give it once\)" bench ratio --policy min-h --policy h2o
 refused 2 "the question has [0-9]+ tokens, and --judges asks for 4096" \
     bench attention-error --judges 4096
-refused 1 "more than the model was trained for" bench ratio --prefix 16000000
+refused 1 "more than the model was trained for" bench fidelity --prefix 200000 --scored 2 \
+    -f <(for _ in $(seq 20000); do echo "one two three four five six seven eight"; done)
 refused 1 "nothing.txt" bench fidelity -f "$work/nothing.txt"
 printf 'Too short to be compressed.\n' >"$work/short.txt"
 refused 2 "short.txt has [0-9]+ tokens \(164 are needed" \
@@ -80,6 +85,19 @@ cp "$other" "$work/narrative.txt"
 run 0 bench fidelity -f "$work/narrative.txt" --prefix 100 --scored 8 --policy k-norm --keep 50% -t 1 -q \
     -o "$work/all.jsonl"
 [ "$(grep -c '"text":"narrative"' "$work/all.jsonl")" -eq 9 ] || fail "the other text was not measured"
+
+# A name that is no UTF-8, quantised caches, which have no noise floor, and files that are joined twice.
+cp "$other" "$work/"$'na\xffme.txt'
+run 0 bench fidelity -f "$work/"$'na\xffme.txt' --prefix 100 --scored 8 --policy k-norm --keep 50% -t 1 -q \
+    -ctk q8_0 -ctv q8_0 --json
+json '[(c["values"]["text"], c["values"]["method"]) for c in d["cells"]] == [("na\ufffdme", "k-norm")]'
+cat "$work/s1" "$work/s1" "$work/s2" >"$work/joined.jsonl"
+run 0 "${fidelity[@]}" -o "$work/joined.jsonl" --json
+json 'len(d["cells"]) == 14'
+head -c 40 "$work/all.jsonl" >"$work/cut.jsonl"
+run 0 "${fidelity[@]}" -o "$work/cut.jsonl"
+cmp -s "$work/cut.jsonl" "$work/s1" && fail "the shard is the whole"
+[ "$(grep -c '' "$work/cut.jsonl")" -eq 15 ] || fail "a header that was cut was not written anew"
 
 # Corrections: none at tau = inf; top-k draws nothing; seeds differ; less kept, larger errors on average.
 run 0 bench attention-error -f "$text" --prefix 200 --seeds 2 --tau 1 --tau 4 --keep 100% --keep 50% \

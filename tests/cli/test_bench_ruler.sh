@@ -6,7 +6,7 @@
 . "$(dirname "$0")/lib.sh"
 
 run 0 bench ruler --help
-[[ $out == *"--task TASK"* && $out == *"--shard I/N"* && $out == *"default 10"* ]] ||
+[[ $out == *"--task TASK"* && $out == *"--shard I/N"* && $out == *"--samples N"* ]] ||
     fail "incomplete help"
 missing=(bench ruler -m /nonexistent/model.gguf)
 refused 1 '/nonexistent/model.gguf' "${missing[@]}"

@@ -76,7 +76,7 @@ static void prompts(void **state) {
     } cases[] = {
         {"{context}", "C{c}", ""},
         {"Read {context}\n\nQ: {input}\nA:", "Read C{c}", "\n\nQ: {i}n\nA:"},
-        {"{input}: {context}{input}", "{i}n: C{c}", "{i}n"},
+        {"Of: {context}{input}{input}", "Of: C{c}", "{i}n{i}n"},
         {"{{context}} {context}}}{{", "{context} C{c}", "}{"},
     };
     const struct wn_longbench_example example = example_of("{i}n", "C{c}");
@@ -97,7 +97,9 @@ static void bad_formats(void **state) {
         const char *format, *message;
     } cases[] = {
         {"", "the prompt's format has {context} 0 times (once is needed)"},
-        {"{input}", "the prompt's format has {context} 0 times (once is needed)"},
+        {"{input} {context}",
+         "the prompt's format has {input} before {context} (what stands before "
+         "is compressed without knowing the question)"},
         {"{context} {context}", "the prompt's format has {context} 2 times (once is needed)"},
         {"ab{context",
          "the prompt's format has a brace at byte 3 that begins neither {context} nor "

@@ -147,6 +147,11 @@ static void test_a_line_that_was_cut_off_is_removed(void **state) {
     wn_results_close(results);
 }
 
+static void write_file(const char *text) {
+    unlink(path);
+    append(text);
+}
+
 static void test_shards_are_joined_one_behind_the_other(void **state) {
     (void)state;
     struct wn_results *results = opened();
@@ -161,8 +166,33 @@ static void test_shards_are_joined_one_behind_the_other(void **state) {
     assert_int_equal(wn_results_n(results), 2);
     assert_true(value_of(results, "two") == 1);
     wn_results_close(results);
+    /* Joined twice, they hold no more; with another value they are no results. */
     append(second);
-    refused(WN_E_FORMAT, "line 6 repeats a cell");
+    results = opened();
+    assert_int_equal(wn_results_n(results), 2);
+    json_t *values = json_object();
+    assert_int_equal(wn_results_add(results, "two", values, NULL), WN_E_ARG);
+    wn_results_close(results);
+    *strstr(second, "1.0}") = '2';
+    append(second);
+    refused(WN_E_FORMAT, "line 8 has other values for a cell");
+}
+
+/* As a full disk leaves it. */
+static void test_a_header_that_was_cut_is_written_anew(void **state) {
+    (void)state;
+    wn_results_close(opened());
+    char whole[4096];
+    snprintf(whole, sizeof whole, "%s", contents());
+    for (size_t n = 1; n < strlen(whole); n++) {
+        char part[4096];
+        snprintf(part, sizeof part, "%.*s", (int)n, whole);
+        write_file(part);
+        struct wn_results *results = opened();
+        assert_int_equal(wn_results_n(results), 0);
+        wn_results_close(results);
+        assert_string_equal(contents(), whole);
+    }
 }
 
 static void test_what_does_not_fit_is_refused(void **state) {
@@ -186,11 +216,6 @@ static void test_what_does_not_fit_is_refused(void **state) {
     json_object_del(settings, "more");
     json_object_del(settings, "text");
     refused(WN_E_FORMAT, "its settings are others");
-}
-
-static void write_file(const char *text) {
-    unlink(path);
-    append(text);
 }
 
 static void test_other_files_are_left_alone(void **state) {
@@ -282,6 +307,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_a_file_goes_on, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_without_a_file, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_line_that_was_cut_off_is_removed, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_a_header_that_was_cut_is_written_anew, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(test_shards_are_joined_one_behind_the_other, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(test_what_does_not_fit_is_refused, set_up, tear_down),
