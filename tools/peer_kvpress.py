@@ -8,19 +8,20 @@ smaller build there). docs/peers.md tells what is compared.
 """
 
 import argparse
+import collections
 import copy
+import functools
 import glob
-import math
 import os
-import statistics
 import subprocess
 import sys
 
 sys.dont_write_bytecode = True  # beside a script there is no place for it
 import peer_results
+from peer_presses import PRESSES, needs_eager
 from peer_results import PeerError
 
-PACKAGES = {"torch": "2.15.0", "kvpress": "0.5.5", "transformers": "5.2.0", "gguf": "0.19.0"}
+PACKAGES = {"torch": "2.15.0", "kvpress": "0.5.5", "transformers": "5.2.0", "gguf": "0.19.0", "xxhash": "4.1.0"}
 IN_ENVIRONMENT = "WINNOW_PEER_ENVIRONMENT"
 PREFIX = "kvpress: "
 NO_PRESS = PREFIX + "none"
@@ -61,72 +62,42 @@ def check(arguments):
     for keep in arguments.keep:
         if not 0 < keep < 1:
             raise PeerError(f"--keep {keep:g} is refused (not a share below 1; give for example 0.2)")
-    if arguments.prefix < 128 or arguments.scored < 1:
+    if arguments.prefix < 128:
         raise PeerError("the texts are too short (presses look at the last 64 tokens; give --prefix 128 or more)")
+    if arguments.scored < 2:
+        raise PeerError("too few tokens are scored (each is predicted from the one before; give --scored 2 or more)")
     unknown = sorted(set(arguments.press or []) - set(PRESSES))
     if unknown:
         raise PeerError(f"unknown press {unknown[0]} (--list shows them)")
+    names = [cell_name("", arguments, *cell) for cell in cells_of(arguments)]
+    if len(set(names)) < len(names):
+        raise PeerError("a press or a share is given twice (each is measured once; leave one out)")
 
 
 # ---- the environment ----
 
 
+def is_complete(folder, pins):
+    """Whether an environment was made with just these packages."""
+    path = os.path.join(folder, "complete")
+    if not os.path.exists(path):
+        return False
+    with open(path, encoding="utf-8", errors="replace") as file:
+        return file.read().split() == pins
+
+
 def enter_environment(folder):
     """Runs this script again with the packages at hand, installing them first where they are missing."""
     python = os.path.join(folder, "venv", "bin", "python")
-    if not os.path.exists(os.path.join(folder, "complete")):
+    pins = [f"{name}=={version}" for name, version in PACKAGES.items()]
+    if not is_complete(folder, pins):
         print(f"peer: installing kvpress and torch from PyPI into {folder} (6 GB)", file=sys.stderr)
         subprocess.run([sys.executable, "-m", "venv", os.path.join(folder, "venv")], check=True)
-        pins = [f"{name}=={version}" for name, version in PACKAGES.items()]
         subprocess.run([python, "-m", "pip", "install", "--quiet", "--no-cache-dir", *pins], check=True)
         with open(os.path.join(folder, "complete"), "w", encoding="utf-8") as file:
             file.write("\n".join(pins) + "\n")
     environment = dict(os.environ, HF_HUB_OFFLINE="1", TQDM_DISABLE="1", **{IN_ENVIRONMENT: "1"})
     os.execve(python, [python, os.path.abspath(__file__), *sys.argv[1:]], environment)
-
-
-# ---- presses ----
-
-
-def make_scorer(name, **options):
-    """A press of kvpress by its class."""
-
-    def make(keep, seed):
-        import kvpress
-
-        given = {key: seed if value == "seed" else value for key, value in options.items()}
-        # What is kept of n is rounded down, and 1 - (1 - 0.2) is less than 0.2.
-        return getattr(kvpress, name)(compression_ratio=max(0.0, 1.0 - keep - 1e-9), **given)
-
-    return make
-
-
-def make_ada(name):
-    """The same with budgets divided among the heads of a layer."""
-
-    def make(keep, seed):
-        import kvpress
-
-        return kvpress.AdaKVPress(make_scorer(name)(keep, seed))
-
-    return make
-
-
-PRESSES = {
-    "knorm": make_scorer("KnormPress"),
-    "snapkv": make_scorer("SnapKVPress"),
-    "streaming_llm": make_scorer("StreamingLLMPress"),
-    "expected_attention": make_scorer("ExpectedAttentionPress"),
-    "tova": make_scorer("TOVAPress"),
-    "observed_attention": make_scorer("ObservedAttentionPress"),
-    "pyramidkv": make_scorer("PyramidKVPress"),
-    "keydiff": make_scorer("KeyDiffPress"),
-    "random": make_scorer("RandomPress", seed="seed"),
-    "adakv(snapkv)": make_ada("SnapKVPress"),
-    "adakv(expected_attention)": make_ada("ExpectedAttentionPress"),
-}
-# Looks at the attention of all queries, which only the slow implementation returns.
-EAGER = ("ObservedAttentionPress",)
 
 
 # ---- measuring ----
@@ -213,27 +184,25 @@ def score(model, cache, ids, n_prefix, one_by_one=False):
 
 
 def compare(full, rows, targets):
-    """Distances of next-token distributions, log-probabilities [n][vocabulary], from the full cache's."""
+    """Distances of next-token distributions, log-probabilities [n][vocabulary], from the full cache's. The n - 1
+    targets are the tokens fed but the first, as in src/eval/fidelity.c."""
     kl = (full.exp() * (full - rows)).sum(-1).clamp(min=0)
-    losses = [-table[range(len(targets)), targets].mean().item() for table in (rows, full)]
+    losses = [-table[range(len(targets)), targets].mean() for table in (rows, full)]
     return {
         "kl_mean": peer_results.finite(kl.mean().item()),
-        "kl_median": peer_results.finite(statistics.median(kl.tolist())),
+        "kl_median": peer_results.finite(kl.quantile(0.5).item()),
         "same_top": (full.argmax(-1) == rows.argmax(-1)).double().mean().item(),
-        "perplexity_ratio": peer_results.finite(math.exp(losses[0] - losses[1])),
+        "perplexity_ratio": peer_results.finite((losses[0] - losses[1]).exp().item()),
     }
 
 
 class Text:
     """A text's prefix and the full cache's predictions behind it."""
 
-    def __init__(self, model, name, ids, arguments):
-        self.model, self.name, self.n_prefix = model, name, arguments.prefix
-        end = arguments.prefix + arguments.scored
-        if len(ids) <= end:
-            raise PeerError(f"the text {name} has {len(ids)} tokens (it needs more than {end}; lower --prefix)")
-        self.ids, self.scored = ids[: arguments.prefix], ids[arguments.prefix : end]
-        self.targets = ids[arguments.prefix + 1 : end + 1]
+    def __init__(self, model, ids, arguments):
+        self.model, self.n_prefix = model, arguments.prefix
+        self.ids, self.scored = ids[: arguments.prefix], ids[arguments.prefix : arguments.prefix + arguments.scored]
+        self.targets = self.scored[1:]
         self.prefix, self.eager = Prefix(model, self.ids), None
         self.full = score(model, self.prefix.press(None), self.scored, self.n_prefix)
         self.n_before = sum(head_lengths(model, self.prefix.cache))
@@ -270,17 +239,19 @@ class Text:
         rows = score(self.model, cache, self.scored, self.n_prefix, one_by_one=True)
         plain = compare(self.full, rows, self.targets)
         here = self.measure(press)
-        if nothing["kl_mean"] > MOST_KL_OF_NOTHING or abs(plain["kl_mean"] - here["kl_mean"]) > MOST_KL_DIFFERENCE:
-            raise PeerError(
-                f"kvpress is not measured as it works (KL of nothing dropped {nothing['kl_mean']}, of snapkv "
-                f"{here['kl_mean']}, used plainly {plain['kl_mean']}; take the versions that are pinned)"
-            )
-        return nothing["kl_mean"], here["kl_mean"], plain["kl_mean"]
+        return check_kl(nothing["kl_mean"], here["kl_mean"], plain["kl_mean"])
 
 
-def needs_eager(press):
-    """Whether a press needs attention weights of all queries."""
-    return type(press).__name__ in EAGER
+def check_kl(nothing, here, plain):
+    """A sentence about three KL, of which None is infinite; an error when presses do not work as they should."""
+    said = (
+        f"KL of nothing dropped {peer_results.shown(nothing, '.1e')}; snapkv {peer_results.shown(here, '.6f')}, "
+        f"used plainly {peer_results.shown(plain, '.6f')}"
+    )
+    is_off = None in (nothing, here, plain) or nothing > MOST_KL_OF_NOTHING or abs(plain - here) > MOST_KL_DIFFERENCE
+    if is_off:
+        raise PeerError(f"kvpress is not measured as it works ({said}; take the versions that are pinned)")
+    return said
 
 
 # ---- the whole ----
@@ -300,21 +271,32 @@ def cell_name(text, arguments, name, keep):
     )
 
 
-def measure_text(model, path, ids, arguments, results):
-    """Measures what is missing of a text."""
+# A text as it is named in results, with its tokens.
+Source = collections.namedtuple("Source", "name hash ids")
+
+
+def read_source(path, tokenize, arguments):
+    """A text that is long enough."""
     name = os.path.splitext(os.path.basename(path))[0]
-    missing = [c for c in cells_of(arguments) if cell_name(name, arguments, *c) not in results.cells]
+    data, text = peer_results.read_text(path)
+    ids, n = tokenize(text), arguments.prefix + arguments.scored
+    if len(ids) < n:
+        raise PeerError(f"the text {path} has {len(ids)} tokens (it needs {n}; lower --prefix or leave it out)")
+    return Source(name, peer_results.text_hash(data), ids)
+
+
+def measure_text(model, source, arguments, results):
+    """Measures what is missing of a text."""
+    label = f"{source.name}#{source.hash}"
+    missing = [c for c in cells_of(arguments) if cell_name(label, arguments, *c) not in results.cells]
     if not missing:
         return
-    text = Text(model, name, ids, arguments)
-    checked = text.check(arguments.keep[0], arguments.seed)
-    print(
-        f"peer: {name}: KL of nothing dropped {checked[0]:.1e}; snapkv {checked[1]:.6f}, used plainly {checked[2]:.6f}",
-        file=sys.stderr,
-    )
+    text = Text(model, source.ids, arguments)
+    print(f"peer: {source.name}: {text.check(arguments.keep[0], arguments.seed)}", file=sys.stderr)
     for press, keep in missing:
         values = {
-            "text": name,
+            "text": source.name,
+            "text_hash": source.hash,
             "n_prefix": arguments.prefix,
             "n_scored": arguments.scored,
             "method": NO_PRESS if press is None else PREFIX + press,
@@ -322,9 +304,16 @@ def measure_text(model, path, ids, arguments, results):
             "seed": arguments.seed,
         }
         values.update(text.floor() if press is None else text.measure(PRESSES[press](keep, arguments.seed)))
-        results.add(cell_name(name, arguments, press, keep), values)
-        what = f"{name}, {press or 'full cache'}, keep {100 * keep:g} %"
-        print(f"peer: {what}: KL {values['kl_mean']:.6f}", file=sys.stderr)
+        results.add(cell_name(label, arguments, press, keep), values)
+        what = f"{source.name}, {press or 'full cache'}, keep {100 * keep:g} %"
+        print(f"peer: {what}: KL {peer_results.shown(values['kl_mean'], '.6f')}", file=sys.stderr)
+
+
+def make_settings(arguments):
+    """What values depend on beside model, text and seed; transformers' cache is of 32-bit floats."""
+    lengths = {"n_prefix": arguments.prefix, "n_scored": arguments.scored}
+    types = {"k_type": "f32", "v_type": "f32", "implementation": "sdpa, eager for observed_attention"}
+    return {**lengths, **types, "peer": "kvpress", **PACKAGES}
 
 
 def run(arguments):
@@ -333,13 +322,16 @@ def run(arguments):
 
     torch.set_num_threads(arguments.threads)
     tokenizer, begin, description = peer_model.open_tokenizer(arguments.model)
-    settings = dict(PACKAGES, peer="kvpress", dtype="float32", implementation="sdpa, eager for observed_attention")
-    header = peer_results.make_header(arguments.model, description, arguments.seed, settings)
+    tokenize = functools.partial(peer_model.tokenize, tokenizer, begin)
+    sources = [read_source(path, tokenize, arguments) for path in arguments.file]
+    header = peer_results.make_header(arguments.model, description, arguments.seed, make_settings(arguments))
+    if arguments.winnow is not None:
+        peer_results.read_pair(arguments.winnow, header)  # which is refused before hours are spent
     results = peer_results.Results(arguments.output, header)
     model = peer_model.open_model(arguments.model)
-    for path in arguments.file:
-        measure_text(model, path, peer_model.tokenize(tokenizer, begin, path), arguments, results)
-    peer_results.print_beside(results.cells.values(), arguments.winnow, header, sys.stdout)
+    for source in sources:
+        measure_text(model, source, arguments, results)
+    peer_results.print_beside(header, results.cells.values(), arguments.winnow, sys.stdout)
 
 
 def main():

@@ -53,8 +53,6 @@ def describe(reader):
     return " ".join(part for part in parts if part)
 
 
-def tokenize(tokenizer, begin, path):
+def tokenize(tokenizer, begin, text):
     """Ids of a text, as `winnow bench fidelity` has them."""
-    with open(path, encoding="utf-8") as file:
-        ids = tokenizer.encode(file.read(), add_special_tokens=False).ids
-    return ([begin] if begin is not None else []) + ids
+    return ([begin] if begin is not None else []) + tokenizer.encode(text, add_special_tokens=False).ids

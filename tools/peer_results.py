@@ -64,26 +64,97 @@ def finite(value):
     return float(f"{value:.9g}") if math.isfinite(value) else None
 
 
+# ---- texts ----
+
+
+def read_text(path):
+    """A text's bytes, which its hash is of, and the same as a string with every byte's meaning kept: tokens are those
+    of the bytes, line ends included."""
+    with open(path, "rb") as file:
+        data = file.read()
+    try:
+        if b"\0" in data:
+            raise ValueError("byte 0")
+        return data, data.decode("utf-8")
+    except ValueError as error:
+        raise PeerError(f"cannot use {path} (it is no text in UTF-8: {error}; give a text)") from error
+
+
+def text_hash(data):
+    """What the program remembers a text by (src/eval/content_hash.c). Needs xxhash."""
+    import xxhash
+
+    return f"{xxhash.xxh3_64(data).intdigest():016x}"
+
+
 # ---- files ----
+
+
+def refuse_constant(name):
+    """JSON has no infinities, but Python reads them."""
+    raise ValueError(name)
+
+
+def parse(line):
+    """The object on a line."""
+    try:
+        parsed = json.loads(line.decode("utf-8"), parse_constant=refuse_constant)
+    except (ValueError, RecursionError) as error:
+        raise PeerError("is not JSON") from error
+    if not isinstance(parsed, dict):
+        raise PeerError("is no object")
+    return parsed
+
+
+def is_header(line):
+    """Whether a header has what this script looks at."""
+    model, settings = line.get("model"), line.get("settings")
+    return isinstance(model, dict) and isinstance(settings, dict) and isinstance(line.get("benchmark"), str)
+
+
+def difference(theirs, ours):
+    """What keeps two headers out of one file, as a part of a sentence, or None."""
+    there, here = (
+        {
+            **{key: header.get(key) for key in ("version", "winnow", "benchmark", "seed")},
+            "model": header["model"].get("fingerprint"),
+            **header["settings"],
+        }
+        for header in (theirs, ours)
+    )
+    for key in {**here, **there}:
+        if there.get(key) != here.get(key):
+            return f"its {key} is {there.get(key)}, and here it is {here.get(key)}"
+    return None
+
+
+def take_line(line, header, cells):
+    """Adds a line's cell to the cells; the header, which may stand there again where files were joined."""
+    if line.get("format") == "winnow results":
+        if not is_header(line):
+            raise PeerError("is a damaged header")
+        if header is not None and difference(line, header) is not None:
+            raise PeerError("begins other results")
+        return line if header is None else header
+    cell, values = line.get("cell"), line.get("values")
+    if header is None or not isinstance(cell, str) or not isinstance(values, dict):
+        raise PeerError("holds no results")
+    if cell in cells:
+        raise PeerError("repeats a cell")
+    cells[cell] = values
+    return header
 
 
 def read(path):
     """Header and cells {name: values} of a file of results; a last line that was cut off is left out."""
-    header, cells = None, {}
-    with open(path, encoding="utf-8") as file:
-        for line in file:
-            if not line.endswith("\n"):
-                break
-            try:
-                parsed = json.loads(line)
-            except ValueError as error:
-                raise PeerError(f"cannot read {path} (not JSON: {error}; name a file of results)") from error
-            if parsed.get("format") == "winnow results":
-                header = header or parsed
-            elif header is None or "cell" not in parsed:
-                raise PeerError(f"cannot read {path} (it holds no results; name another file)")
-            else:
-                cells[parsed["cell"]] = parsed["values"]
+    header, cells, n_lines = None, {}, 0
+    try:
+        with open(path, "rb") as file:
+            for n_lines, line in enumerate(file, 1):
+                if line.endswith(b"\n"):
+                    header = take_line(parse(line), header, cells)
+    except PeerError as error:
+        raise PeerError(f"cannot read {path} (line {n_lines} {error}; name a file of results)") from error
     if header is None:
         raise PeerError(f"cannot read {path} (it holds no results; name another file)")
     return header, cells
@@ -104,14 +175,10 @@ class Results:
 
     def _resume(self, path, header):
         theirs, self.cells = read(path)
-        for key in ("benchmark", "winnow", "settings", "seed"):
-            if theirs.get(key) != header[key]:
-                raise PeerError(
-                    f"cannot go on with {path} (its {key} is {theirs.get(key)}, and here it is {header[key]}; "
-                    "name another file)"
-                )
-        if theirs["model"]["fingerprint"] != header["model"]["fingerprint"]:
-            raise PeerError(f"cannot go on with {path} (it was measured with another model; name another file)")
+        why = difference(theirs, header)
+        if why is not None:
+            raise PeerError(f"cannot go on with {path} ({why}; name another file)")
+        check_fidelity(path, theirs, self.cells)
         with open(path, "rb+") as file:
             file.truncate(file.read().rfind(b"\n") + 1)
         self.file = open(path, "a", encoding="utf-8")
@@ -122,7 +189,8 @@ class Results:
             self.file.flush()
 
     def add(self, cell, values):
-        """Keeps a cell and writes its line."""
+        """Keeps a cell that is not there and writes its line."""
+        assert cell not in self.cells
         self._write({"cell": cell, "values": values})
         self.cells[cell] = values
 
@@ -143,32 +211,71 @@ def make_header(model_path, description, seed, settings):
 
 # ---- tables ----
 
+QUANTITIES = ("kl_mean", "same_top", "perplexity_ratio")
+NUMBER, TEXT = (int, float), str
+# What tables are made of; a quantity that is not finite is null.
+MEMBERS = {"text": TEXT, "text_hash": TEXT, "method": TEXT, "keep": NUMBER, "n_scored": NUMBER}
+MAY_BE_NULL = dict.fromkeys((*QUANTITIES, "n_before", "n_after"), (*NUMBER, type(None)))
+# Types of a cache that round no more than 32-bit floats do, as far as any figure here shows.
+EXACT_TYPES = ("f16", "f32")
+
+
+def check_fidelity(path, header, cells):
+    """Refuses results that no tables can be made of."""
+    settings = header["settings"]
+    if header["benchmark"] != "fidelity" or not all(isinstance(settings.get(k), int) for k in ("n_prefix", "n_scored")):
+        raise PeerError(f"cannot compare {path} (it is no fidelity benchmark with its lengths; name another file)")
+    for name, values in cells.items():
+        wrong = [key for key, kind in MEMBERS.items() if not isinstance(values.get(key), kind)]
+        wrong += [key for key, kind in MAY_BE_NULL.items() if not isinstance(values.get(key), kind)]
+        if wrong:
+            raise PeerError(f"cannot compare {path} (the cell {name} has no {wrong[0]}; measure it again)")
+
+
+def read_fidelity(path):
+    """Header and values of the cells of a file of `winnow bench fidelity` or of a peer."""
+    header, cells = read(path)
+    check_fidelity(path, header, cells)
+    return header, list(cells.values())
+
 
 def mean(values):
-    """Mean of those that are known, or None."""
-    known = [value for value in values if value is not None]
-    return statistics.fmean(known) if known else None
+    """Mean, or None: one value that is unknown or infinite leaves none."""
+    return None if not values or None in values else statistics.fmean(values)
+
+
+def kept_share(values):
+    """Share of the entries that a cell kept, or None where nothing was compressed."""
+    before, after = values.get("n_before"), values.get("n_after")
+    return after / before if before and after is not None else None
+
+
+def make_row(method, texts):
+    """A row of {text: [values of each seed]}: the seeds of a text are averaged first, then texts."""
+    row = {name: mean([mean([v.get(name) for v in seeds]) for seeds in texts.values()]) for name in QUANTITIES}
+    return dict(
+        row,
+        method=method,
+        kept=mean([mean([kept_share(v) for v in seeds]) for seeds in texts.values()]),
+        texts=sorted(name for name, _ in texts),
+        n_scored=sum(seeds[0]["n_scored"] for seeds in texts.values()),
+    )
 
 
 def summarise(cells):
-    """Means over texts and seeds: {(keep, n_prefix): [row, the smallest KL first]}."""
-    groups = {}
+    """{share: (rows, the smallest KL first and unknown ones last, number of results left out)}: the methods of a share
+    are compared on the texts that all of them have. A text is its name and its hash."""
+    shares, tables = {}, {}
     for values in cells:
-        key = (values["keep"], values["n_prefix"])
-        groups.setdefault(key, {}).setdefault(values["method"], []).append(values)
-    tables = {}
-    for key, methods in groups.items():
-        rows = []
-        for method, of_method in methods.items():
-            row = {name: mean([v.get(name) for v in of_method]) for name in ("kl_mean", "same_top", "perplexity_ratio")}
-            row.update(
-                method=method,
-                texts=sorted({v["text"] for v in of_method}),
-                n_scored=sum(v["n_scored"] for v in of_method),
-                kept=mean([v["n_after"] / v["n_before"] for v in of_method if v.get("n_before")]),
-            )
-            rows.append(row)
-        tables[key] = sorted(rows, key=lambda row: math.inf if row["kl_mean"] is None else row["kl_mean"])
+        methods = shares.setdefault(values["keep"], {})
+        text = (values["text"], values["text_hash"])
+        methods.setdefault(values["method"], {}).setdefault(text, []).append(values)
+    for keep, methods in shares.items():
+        common = set.intersection(*(set(texts) for texts in methods.values()))
+        n_left_out = sum(len(v) for texts in methods.values() for text, v in texts.items() if text not in common)
+        rows = [make_row(m, {text: v for text, v in texts.items() if text in common}) for m, texts in methods.items()]
+        rows.sort(key=lambda row: math.inf if row["kl_mean"] is None else row["kl_mean"])
+        tables[keep] = (rows if common else [], n_left_out)
     return tables
 
 
@@ -177,12 +284,13 @@ def shown(value, form):
     return "-" if value is None else format(value, form)
 
 
-def print_tables(tables, out):
-    """Markdown, a table for each share and length."""
-    for (keep, n_prefix), rows in sorted(tables.items(), key=lambda item: (-item[0][0], item[0][1])):
+def print_tables(tables, n_prefix, out):
+    """Markdown, a table for each share."""
+    for keep, (rows, n_left_out) in sorted(tables.items(), reverse=True):
         print(f"\n### keep {100 * keep:g} % of {n_prefix:,} tokens\n", file=out)
-        print("| method | KL, nat | same top token | perplexity ratio | kept | texts | tokens |", file=out)
-        print("|---|---|---|---|---|---|---|", file=out)
+        if rows:
+            print("| method | KL, nat | same top token | perplexity ratio | kept | texts | tokens |", file=out)
+            print("|---|---|---|---|---|---|---|", file=out)
         for row in rows:
             print(
                 f"| {row['method']} | {shown(row['kl_mean'], '.4f')} | {shown(row['same_top'], '.1%')} | "
@@ -190,28 +298,37 @@ def print_tables(tables, out):
                 f"{row['n_scored']} |",
                 file=out,
             )
+        if n_left_out > 0:
+            print("\nMethods are compared on the texts that all of this share have; ", end="", file=out)
+            print(f"results left out: {n_left_out}.", file=out)
 
 
-def only_common(cells, others):
-    """Of `others`, those on texts, lengths and numbers of tokens that the cells have too."""
-    here = {(v["text"], v["n_prefix"], v["n_scored"]) for v in cells}
-    return [v for v in others if (v["text"], v["n_prefix"], v["n_scored"]) in here]
+def read_pair(path, peer):
+    """Values of our cells, of a file whose header is of the same comparison as the peer's."""
+    ours, cells = read_fidelity(path)
+    if ours["model"].get("fingerprint") != peer["model"].get("fingerprint"):
+        raise PeerError(f"cannot compare with {path} (it is of another model; name another file)")
+    for key in ("n_prefix", "n_scored"):
+        here, there = peer["settings"].get(key), ours["settings"].get(key)
+        if here != there:
+            raise PeerError(f"cannot compare with {path} (its {key} is {there}, the peer's {here}; name another file)")
+    for key in ("k_type", "v_type"):
+        here, there = peer["settings"].get(key), ours["settings"].get(key)
+        if here != there and not {here, there} <= set(EXACT_TYPES):
+            raise PeerError(f"cannot compare with {path} (its {key} is {there}, the peer's {here}; name another file)")
+    return cells
 
 
-def print_beside(peer, winnow_path, peer_header, out):
-    """Tables of a peer's cells, and with a path those of ours on the same texts among them."""
-    cells = list(peer)
+def print_beside(header, cells, winnow_path, out):
+    """Tables of a peer's cells, and with a path those of ours of the same shares among them."""
     if winnow_path is not None:
-        header, ours = read(winnow_path)
-        if header.get("benchmark") != "fidelity":
-            raise PeerError(f"cannot compare with {winnow_path} (it is no fidelity benchmark; name another file)")
-        if header["model"]["fingerprint"] != peer_header["model"]["fingerprint"]:
-            raise PeerError(f"cannot compare with {winnow_path} (it is of another model; name another file)")
-        common = only_common(cells, ours.values())
-        if not common:
-            raise PeerError(f"cannot compare with {winnow_path} (no text, length and number of tokens is in both)")
-        cells += common
-    print_tables(summarise(cells), out)
+        ours = read_pair(winnow_path, header)
+        both = {(v["text"], v["text_hash"]) for v in cells} & {(v["text"], v["text_hash"]) for v in ours}
+        if not both:
+            raise PeerError(f"cannot compare with {winnow_path} (no text is in both; name another file)")
+        keeps = {v["keep"] for v in cells}
+        cells = [*cells, *(v for v in ours if v["keep"] in keeps)]
+    print_tables(summarise(cells), header["settings"]["n_prefix"], out)
 
 
 def main():
@@ -224,8 +341,7 @@ def main():
         if arguments.fingerprint:
             print(fingerprint(arguments.file))
         else:
-            header, cells = read(arguments.file)
-            print_beside(cells.values(), arguments.winnow, header, sys.stdout)
+            print_beside(*read_fidelity(arguments.file), arguments.winnow, sys.stdout)
     except (OSError, PeerError) as error:
         print(f"peer: {error}", file=sys.stderr)
         return 1
