@@ -168,7 +168,7 @@ static const char *describe_next(const struct wn_fidelity_report *f, int best, i
     }
     const struct wn_mean ratio = wn_fidelity_log_ratio(f, best, next);
     const char *apart = ", which these texts do not clearly tell apart";
-    if (ratio.mean - ratio.half > 0.0) {
+    if (wn_is_clearly_above_zero(&ratio)) {
         apart = wn_report_text(
             f->report, ", %s times as far on the same text (95 %% interval %s to %s)",
             wn_report_format(WN_REPORT_FIGURE, exp(ratio.mean), times[0]),

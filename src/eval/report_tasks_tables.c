@@ -173,7 +173,7 @@ static const char *describe_next(const struct wn_tasks_report *t, int best, int 
     }
     const struct wn_mean score = wn_tasks_overall(t, next);
     const struct wn_mean more = wn_tasks_difference(t, best, next);
-    const bool are_apart = more.mean - more.half > 0.0;
+    const bool are_apart = wn_is_clearly_above_zero(&more);
     return wn_report_text(t->report, "; next is %s with %s%s", t->methods.name[next / t->keeps.n],
                           wn_report_format(WN_REPORT_SCORE, score.mean, text),
                           are_apart ? "" : ", which these samples do not clearly tell apart");

@@ -95,9 +95,8 @@ static void seeds_before_texts(void **state) {
     text = printed(run, WN_REPORT_TEXT);
     holds(text,
           "At 25 % of the cache, min-h is closest to the full cache: 1.00 nat of KL on average");
-    /* On either text four times as far. */
-    holds(text, "next is random with 4.00 nat, 4.00 times as far on the same text (95 % interval "
-                "4.00 to 4.00).");
+    /* On either text four times as far, and two texts that agree are no proof. */
+    holds(text, "next is random with 4.00 nat, which these texts do not clearly tell apart.");
     free(text);
     text = printed(run, WN_REPORT_MARKDOWN);
     holds(text, "- model: tiny \\| 1M (fingerprint 00ff)\n");
@@ -191,6 +190,35 @@ static void tasks(void **state) {
     holds(text,
           "At 50 % of the cache (question-aware, 1024 tokens), a scores 75.0 of 100, 75.0 % of the "
           "full cache's score; next is b with 16.7");
+    free(text);
+    json_decref(run);
+}
+
+/* a scores 100 and b 0 in all n samples of two tasks. */
+static json_t *same_scores(int n) {
+    json_t *run = run_of("ruler");
+    for (int i = 0; i < 2 * n; i++) {
+        add(run, sample(i < n ? "vt" : "cwe", i, "a", 0.5, 1));
+        add(run, sample(i < n ? "vt" : "cwe", i, "b", 0.5, 0));
+    }
+    return run;
+}
+
+/* Samples that all score the same have an interval: sd = 100 / sqrt(n + 2) for each task. */
+static void tasks_without_spread(void **state) {
+    (void)state;
+    json_t *run = same_scores(3);
+    char *text = printed(run, WN_REPORT_CSV);
+    /* Four degrees of freedom: 2.77645 * sqrt(2 * 2000 / 3) / 2 = 50.6908. */
+    holds(text, "\n0.5,\"a\",100,100,100,50.690");
+    free(text);
+    text = printed(run, WN_REPORT_TEXT);
+    holds(text, "next is b with 0.0, which these samples do not clearly tell apart.");
+    free(text);
+    json_decref(run);
+    run = same_scores(4);
+    text = printed(run, WN_REPORT_TEXT);
+    holds(text, "next is b with 0.0.");
     free(text);
     json_decref(run);
 }
@@ -309,6 +337,7 @@ int main(void) {
                                        cmocka_unit_test(texts_that_disagree),
                                        cmocka_unit_test(unfinished_fidelity),
                                        cmocka_unit_test(tasks),
+                                       cmocka_unit_test(tasks_without_spread),
                                        cmocka_unit_test(unfinished_tasks),
                                        cmocka_unit_test(perplexities),
                                        cmocka_unit_test(attention_errors),
