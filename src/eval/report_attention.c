@@ -2,8 +2,10 @@
 /* The error of sampled attention over what is kept: the seeds of a text are averaged first. */
 #include "eval/report_make.h"
 #include "eval/report_stats.h"
+#include "eval/report_texts.h"
 
 #include <math.h>
+#include <string.h>
 
 enum quantity { ABSOLUTE, RELATIVE, KEPT, HEADS, SEEDS, N_QUANTITIES };
 
@@ -11,10 +13,13 @@ struct attention {
     struct wn_report *report;
     struct wn_report_section *section;
     const json_t *run;
-    struct wn_report_names series, texts;
+    struct wn_report_names series;
+    struct wn_report_texts texts;
     struct wn_report_numbers keeps;
     double *sum[N_QUANTITIES]; /* [series][keep][text] over seeds; NaN: not measured */
+    bool *counts;              /* [keep][text]: all series that were measured have it */
     double *values;            /* [text] room */
+    int n_left_out;
 };
 
 static size_t at(const struct attention *a, int series, int keep, int text) {
@@ -22,6 +27,10 @@ static size_t at(const struct attention *a, int series, int keep, int text) {
 }
 
 /* ---- reading ---- */
+
+static int text_of(struct attention *a, struct wn_report_reader *reader) {
+    return wn_report_text_index(a->report, &a->texts, reader, "n_prefix");
+}
 
 /* Series of several policies carry its name. */
 static const char *series_of(struct attention *a, struct wn_report_reader *reader,
@@ -39,7 +48,7 @@ static wn_status list_what_occurs(struct attention *a, struct wn_report_names *p
     for (size_t i = 0; status == WN_OK && i < n; i++) {
         struct wn_report_reader reader = wn_report_cell_at(a->run, i);
         wn_report_name_index(a->report, policies, wn_report_read_word(&reader, "policy"));
-        wn_report_name_index(a->report, &a->texts, wn_report_read_word(&reader, "text"));
+        text_of(a, &reader);
         wn_report_numbers_add(a->report, &a->keeps, wn_report_read_within(&reader, "keep", 0, 1));
         status = wn_report_read_end(&reader, err);
     }
@@ -48,6 +57,7 @@ static wn_status list_what_occurs(struct attention *a, struct wn_report_names *p
         wn_report_name_index(a->report, &a->series, series_of(a, &reader, policies));
         status = wn_report_read_end(&reader, err);
     }
+    wn_report_texts_name(a->report, &a->texts);
     return status == WN_OK ? wn_report_check(a->report, err) : status;
 }
 
@@ -55,11 +65,10 @@ static wn_status read_cell(struct attention *a, struct wn_report_reader *reader,
                            const struct wn_report_names *policies, struct wn_error *err) {
     const int series = wn_report_name_index(a->report, &a->series, series_of(a, reader, policies));
     const int keep = wn_report_numbers_index(&a->keeps, wn_report_read_number(reader, "keep"));
-    const int text =
-        wn_report_name_index(a->report, &a->texts, wn_report_read_word(reader, "text"));
+    const int text = text_of(a, reader);
     const double values[N_QUANTITIES] = {
-        [ABSOLUTE] = wn_report_read_number(reader, "mean_absolute_error"),
-        [RELATIVE] = wn_report_read_number(reader, "relative_error"),
+        [ABSOLUTE] = wn_report_read_least(reader, "mean_absolute_error", 0),
+        [RELATIVE] = wn_report_read_least(reader, "relative_error", 0),
         [KEPT] = wn_report_read_within(reader, "kept", 0, 1),
         [HEADS] = wn_report_read_within(reader, "n_heads", 1, 1e9),
         [SEEDS] = 1};
@@ -81,6 +90,7 @@ static wn_status read_cells(struct attention *a, struct wn_error *err) {
         status = a->sum[q] == NULL ? WN_E_FORMAT : WN_OK;
     }
     a->values = wn_report_alloc(a->report, (size_t)a->texts.n, sizeof *a->values);
+    a->counts = wn_report_alloc(a->report, at(a, 1, 0, 0), sizeof *a->counts);
     status = status == WN_OK ? wn_report_check(a->report, err) : status;
     for (size_t i = 0; status == WN_OK && i < wn_report_n_cells(a->run); i++) {
         struct wn_report_reader reader = wn_report_cell_at(a->run, i);
@@ -98,25 +108,55 @@ static bool is_measured(const struct attention *a, int series, int keep, int tex
     return a->sum[SEEDS][at(a, series, keep, text)] > 0;
 }
 
-/* Whether all series that were measured at this share have the text. */
-static bool is_common(const struct attention *a, int keep, int text) {
-    bool common = true;
-    for (int series = 0; series < a->series.n; series++) {
-        bool any = false;
-        for (int other = 0; other < a->texts.n; other++) {
-            any = any || is_measured(a, series, keep, other);
-        }
-        common = common && (!any || is_measured(a, series, keep, text));
+static bool is_any_measured(const struct attention *a, int series, int keep) {
+    bool any = false;
+    for (int text = 0; text < a->texts.n; text++) {
+        any = any || is_measured(a, series, keep, text);
     }
-    return common;
+    return any;
+}
+
+/* At each share, texts that all series have which were measured there. */
+static void choose_texts(struct attention *a) {
+    memset(a->counts, 1, at(a, 1, 0, 0) * sizeof *a->counts);
+    for (int series = 0; series < a->series.n; series++) {
+        for (int keep = 0; keep < a->keeps.n; keep++) {
+            const bool any = is_any_measured(a, series, keep);
+            for (int text = 0; any && text < a->texts.n; text++) {
+                a->counts[at(a, 0, keep, text)] &= is_measured(a, series, keep, text);
+            }
+        }
+    }
+    for (int series = 0; series < a->series.n; series++) {
+        for (size_t i = 0; i < at(a, 1, 0, 0); i++) {
+            a->n_left_out += !a->counts[i] && a->sum[SEEDS][at(a, series, 0, 0) + i] > 0;
+        }
+    }
+}
+
+static bool counts(const struct attention *a, int series, int keep, int text) {
+    return is_measured(a, series, keep, text) && a->counts[at(a, 0, keep, text)];
 }
 
 static struct wn_mean mean_of(const struct attention *a, int series, int keep, enum quantity q) {
     int n = 0;
     for (int text = 0; text < a->texts.n; text++) {
         const size_t i = at(a, series, keep, text);
-        if (is_measured(a, series, keep, text) && is_common(a, keep, text)) {
+        if (counts(a, series, keep, text)) {
             a->values[n++] = q == SEEDS ? a->sum[q][i] : a->sum[q][i] / a->sum[SEEDS][i];
+        }
+    }
+    return wn_mean_of(a->values, n);
+}
+
+/* ln(absolute error of `next` / that of `best`) on the same texts. */
+static struct wn_mean log_ratio(const struct attention *a, int best, int next, int keep) {
+    int n = 0;
+    for (int text = 0; text < a->texts.n; text++) {
+        const size_t one = at(a, best, keep, text), other = at(a, next, keep, text);
+        if (counts(a, best, keep, text) && counts(a, next, keep, text)) {
+            a->values[n++] = log(a->sum[ABSOLUTE][other] / a->sum[SEEDS][other] /
+                                 (a->sum[ABSOLUTE][one] / a->sum[SEEDS][one]));
         }
     }
     return wn_mean_of(a->values, n);
@@ -151,6 +191,12 @@ static void put_errors(const struct attention *a, enum quantity q, const char *n
                    "Columns: the share asked for. Averages over the query heads, the seeds of a "
                    "text, and texts, with 95 %% intervals where there are several texts. n: "
                    "measurements of the row. The best of each share is marked.");
+    if (a->n_left_out > 0) {
+        wn_report_note(table,
+                       "The run is not complete: series are compared on the texts that all of a "
+                       "share have, and %s left out.",
+                       wn_report_are(a->report, a->n_left_out, "result"));
+    }
     wn_report_end_table(table);
 }
 
@@ -182,20 +228,43 @@ static void put_details(const struct attention *a) {
 
 /* ---- findings and figures ---- */
 
-static void find_at(const struct attention *a, int keep) {
-    char share[WN_REPORT_NUMBER_BYTES], error[WN_REPORT_NUMBER_BYTES];
+/* The series of the least error, but for one that is left out (-1: none); -1: there is none. */
+static int find_best(const struct attention *a, int keep, int left_out) {
+    double least = INFINITY;
     int best = -1;
     for (int series = 0; series < a->series.n; series++) {
         const double value = mean_of(a, series, keep, ABSOLUTE).mean;
-        if (isfinite(value) && (best < 0 || value < mean_of(a, best, keep, ABSOLUTE).mean)) {
+        if (series != left_out && value < least) {
             best = series;
+            least = value;
         }
     }
+    return best;
+}
+
+/* "; next is SERIES with 0.2", and whether that is clearly more. */
+static const char *describe_next(const struct attention *a, int keep, int best) {
+    char error[WN_REPORT_NUMBER_BYTES];
+    const int next = find_best(a, keep, best);
+    if (next < 0) {
+        return "";
+    }
+    const struct wn_mean ratio = log_ratio(a, best, next, keep);
+    return wn_report_text(
+        a->report, "; next is %s with %s%s", a->series.name[next],
+        wn_report_format(WN_REPORT_FIGURE, mean_of(a, next, keep, ABSOLUTE).mean, error),
+        wn_report_apart(a->report, &ratio, "times as much"));
+}
+
+static void find_at(const struct attention *a, int keep) {
+    char share[WN_REPORT_NUMBER_BYTES], error[WN_REPORT_NUMBER_BYTES];
+    const int best = find_best(a, keep, -1);
     if (best >= 0) {
         wn_report_find(
-            a->section, "At %s of the entries the error is least with %s: %s.",
+            a->section, "At %s of the entries the error is least with %s: %s%s.",
             wn_report_format(WN_REPORT_KEEP, a->keeps.value[keep], share), a->series.name[best],
-            wn_report_format(WN_REPORT_FIGURE, mean_of(a, best, keep, ABSOLUTE).mean, error));
+            wn_report_format(WN_REPORT_FIGURE, mean_of(a, best, keep, ABSOLUTE).mean, error),
+            describe_next(a, keep, best));
     }
 }
 
@@ -241,6 +310,7 @@ wn_status wn_report_make_attention(struct wn_report_section *section, const json
     if (status != WN_OK) {
         return status;
     }
+    choose_texts(&a);
     for (int keep = a.keeps.n - 1; keep >= 0; keep--) {
         if (keep == wn_report_numbers_closest(&a.keeps, WN_REPORT_TELLING_SHARE)) {
             wn_report_find_main_next(a.section);

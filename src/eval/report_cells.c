@@ -41,6 +41,14 @@ double wn_report_read_within(struct wn_report_reader *reader, const char *key, d
     return value;
 }
 
+double wn_report_read_least(struct wn_report_reader *reader, const char *key, double least) {
+    const double value = wn_report_read_number(reader, key);
+    if (value < least) {
+        lack(reader, key);
+    }
+    return value;
+}
+
 double wn_report_read_optional(const struct wn_report_reader *reader, const char *key) {
     const json_t *value = json_object_get(reader->values, key);
     return json_is_number(value) ? json_number_value(value) : NAN;
@@ -71,9 +79,8 @@ wn_status wn_report_read_end(const struct wn_report_reader *reader, struct wn_er
 
 /* ---- what occurs ---- */
 
-/* Room for one more element; the earlier array stays with the report. */
-static bool make_room(struct wn_report *report, void **array, int n, int64_t *room,
-                      size_t element_bytes) {
+bool wn_report_make_room(struct wn_report *report, void **array, int n, int64_t *room,
+                         size_t element_bytes) {
     if (n < *room) {
         return true;
     }
@@ -98,7 +105,7 @@ int wn_report_name_index(struct wn_report *report, struct wn_report_names *names
         }
     }
     void *array = names->name;
-    if (!make_room(report, &array, names->n, &names->room, sizeof *names->name)) {
+    if (!wn_report_make_room(report, &array, names->n, &names->room, sizeof *names->name)) {
         return -1;
     }
     names->name = array;
@@ -142,7 +149,7 @@ void wn_report_numbers_add(struct wn_report *report, struct wn_report_numbers *n
     }
     const int place = place_of(numbers, value);
     void *array = numbers->value;
-    if (!make_room(report, &array, numbers->n, &numbers->room, sizeof *numbers->value)) {
+    if (!wn_report_make_room(report, &array, numbers->n, &numbers->room, sizeof *numbers->value)) {
         return;
     }
     numbers->value = array;

@@ -21,6 +21,8 @@ double wn_report_read_number(struct wn_report_reader *reader, const char *key);
 /* A number that must be there and in [least, most]. */
 double wn_report_read_within(struct wn_report_reader *reader, const char *key, double least,
                              double most);
+/* A number that is not below `least`, or null, which gives NaN. */
+double wn_report_read_least(struct wn_report_reader *reader, const char *key, double least);
 /* A number that need not be there: NaN without. */
 double wn_report_read_optional(const struct wn_report_reader *reader, const char *key);
 /* A text, which belongs to the run; "" for one that is lacking. */
@@ -32,6 +34,10 @@ size_t wn_report_read_array(const struct wn_report_reader *reader, const char *k
 wn_status wn_report_read_end(const struct wn_report_reader *reader, struct wn_error *err);
 
 /* ---- what occurs ---- */
+
+/* Whether there is room for one more element behind n; the earlier array stays with the report. */
+bool wn_report_make_room(struct wn_report *report, void **array, int n, int64_t *room,
+                         size_t element_bytes);
 
 /* Different words in the order in which they occurred. */
 struct wn_report_names {

@@ -57,6 +57,14 @@ const char *wn_report_text(struct wn_report *report, const char *format, ...) {
     return text;
 }
 
+const char *wn_report_count(struct wn_report *report, double n, const char *noun) {
+    return wn_report_text(report, "%.0f %s%s", n, noun, n == 1 ? "" : "s");
+}
+
+const char *wn_report_are(struct wn_report *report, double n, const char *noun) {
+    return wn_report_text(report, "%s %s", wn_report_count(report, n, noun), n == 1 ? "is" : "are");
+}
+
 /* The array with room for one more; the earlier one stays with the report. NULL: it failed. */
 static void *with_room(struct wn_report *report, void *array, int64_t n, int64_t *room,
                        size_t element_bytes) {

@@ -107,6 +107,10 @@ void *wn_report_alloc(struct wn_report *report, size_t n, size_t element_bytes);
 __attribute__((format(printf, 2, 3))) const char *wn_report_text(struct wn_report *report,
                                                                  const char *format, ...);
 
+/* "1 text", "3 texts"; and "1 text is", "3 texts are". */
+const char *wn_report_count(struct wn_report *report, double n, const char *noun);
+const char *wn_report_are(struct wn_report *report, double n, const char *noun);
+
 /* NULL when the report failed; the functions below take that and do nothing. */
 struct wn_report_section *wn_report_begin_section(struct wn_report *report, const char *benchmark,
                                                   const char *title, const char *about);

@@ -23,24 +23,14 @@ static bool has_text(const struct wn_fidelity_report *f, int arm, int text) {
 
 /* ---- reading ---- */
 
-/* Prefixes of several lengths are texts of their own. */
 static int text_of(struct wn_fidelity_report *f, struct wn_report_reader *reader) {
-    const char *text = wn_report_read_word(reader, "text");
-    if (f->lengths.n > 1) {
-        text = wn_report_text(f->report, "%s, %.0f tokens", text,
-                              wn_report_read_number(reader, "n_prefix"));
-    }
-    return wn_report_name_index(f->report, &f->texts, text);
+    return wn_report_text_index(f->report, &f->texts, reader, "n_prefix");
 }
 
 static wn_status list_what_occurs(struct wn_fidelity_report *f, const json_t *run,
                                   struct wn_error *err) {
     const size_t n = wn_report_n_cells(run);
     wn_status status = WN_OK;
-    for (size_t i = 0; i < n; i++) {
-        struct wn_report_reader reader = wn_report_cell_at(run, i);
-        wn_report_numbers_add(f->report, &f->lengths, wn_report_read_number(&reader, "n_prefix"));
-    }
     for (size_t i = 0; status == WN_OK && i < n; i++) {
         struct wn_report_reader reader = wn_report_cell_at(run, i);
         text_of(f, &reader);
@@ -48,6 +38,7 @@ static wn_status list_what_occurs(struct wn_fidelity_report *f, const json_t *ru
         wn_report_numbers_add(f->report, &f->keeps, wn_report_read_within(&reader, "keep", 0, 1));
         status = wn_report_read_end(&reader, err);
     }
+    wn_report_texts_name(f->report, &f->texts);
     return status == WN_OK ? wn_report_check(f->report, err) : status;
 }
 
@@ -69,10 +60,10 @@ static wn_status add_cell(struct wn_fidelity_report *f, struct wn_report_reader 
     const int keep = wn_report_numbers_index(&f->keeps, wn_report_read_number(reader, "keep"));
     const size_t i = at(f, wn_fidelity_arm(f, method, keep), text_of(f, reader));
     const double values[WN_FIDELITY_N_QUANTITIES] = {
-        [WN_FIDELITY_KL] = wn_report_read_number(reader, "kl_mean"),
-        [WN_FIDELITY_KL_MEDIAN] = wn_report_read_number(reader, "kl_median"),
+        [WN_FIDELITY_KL] = wn_report_read_least(reader, "kl_mean", 0),
+        [WN_FIDELITY_KL_MEDIAN] = wn_report_read_least(reader, "kl_median", 0),
         [WN_FIDELITY_SAME_TOP] = wn_report_read_within(reader, "same_top", 0, 1),
-        [WN_FIDELITY_PERPLEXITY_RATIO] = wn_report_read_number(reader, "perplexity_ratio"),
+        [WN_FIDELITY_PERPLEXITY_RATIO] = wn_report_read_least(reader, "perplexity_ratio", 0),
         [WN_FIDELITY_ATTENTION_ERROR] = mean_of_array(reader, "attention_error"),
         [WN_FIDELITY_N_SCORED] = wn_report_read_within(reader, "n_scored", 1, 1e12),
         [WN_FIDELITY_N_SEEDS] = 1};

@@ -5,6 +5,7 @@
 
 #include "eval/report_make.h"
 #include "eval/report_stats.h"
+#include "eval/report_texts.h"
 
 /* llama.cpp's own attention against our full cache: what two kernels differ by. */
 #define WN_FIDELITY_NOISE "llama.cpp"
@@ -25,8 +26,9 @@ struct wn_fidelity_report {
     struct wn_report *report;
     struct wn_report_section *section;
     const json_t *run;
-    struct wn_report_names methods, texts;
-    struct wn_report_numbers keeps, lengths;
+    struct wn_report_names methods;
+    struct wn_report_texts texts;
+    struct wn_report_numbers keeps;
     double *sum[WN_FIDELITY_N_QUANTITIES]; /* over the seeds, [arm][text]; NaN: not measured */
     bool *counts;   /* [arm][text]: the text is compared, since all methods of this share have it */
     double *values; /* [text] room for those of one arm */

@@ -101,8 +101,8 @@ static void make_methods_table(const struct wn_fidelity_report *f) {
     if (f->n_left_out > 0) {
         wn_report_note(table,
                        "The run is not complete: methods are compared on the texts that all of a "
-                       "share have, and %d results are left out.",
-                       f->n_left_out);
+                       "share have, and %s left out.",
+                       wn_report_are(f->report, f->n_left_out, "result"));
     }
     wn_report_end_table(table);
 }
@@ -162,23 +162,15 @@ static const char *method_of(const struct wn_fidelity_report *f, int arm) {
 
 /* "; next is METHOD with 0.2 nat, 3.1 times as far (95 % interval 2.2 to 4.4)" */
 static const char *describe_next(const struct wn_fidelity_report *f, int best, int next) {
-    char kl[WN_REPORT_NUMBER_BYTES], times[3][WN_REPORT_NUMBER_BYTES];
+    char kl[WN_REPORT_NUMBER_BYTES];
     if (next < 0) {
         return "";
     }
     const struct wn_mean ratio = wn_fidelity_log_ratio(f, best, next);
-    const char *apart = ", which these texts do not clearly tell apart";
-    if (ratio.mean - ratio.half > 0.0) {
-        apart = wn_report_text(
-            f->report, ", %s times as far on the same text (95 %% interval %s to %s)",
-            wn_report_format(WN_REPORT_FIGURE, exp(ratio.mean), times[0]),
-            wn_report_format(WN_REPORT_FIGURE, exp(ratio.mean - ratio.half), times[1]),
-            wn_report_format(WN_REPORT_FIGURE, exp(ratio.mean + ratio.half), times[2]));
-    }
     return wn_report_text(
         f->report, "; next is %s with %s nat%s", method_of(f, next),
         wn_report_format(WN_REPORT_FIGURE, wn_fidelity_mean(f, next, WN_FIDELITY_KL).mean, kl),
-        apart);
+        wn_report_apart(f->report, &ratio, "times as far"));
 }
 
 static void find_at(const struct wn_fidelity_report *f, int keep) {
@@ -191,14 +183,15 @@ static void find_at(const struct wn_fidelity_report *f, int keep) {
     wn_report_find(
         f->section,
         "At %s of the cache, %s is %s: %s nat of KL on average, and the same next token in %s of "
-        "%.0f places%s.",
+        "%s%s.",
         wn_report_format(WN_REPORT_KEEP, f->keeps.value[keep], share), method_of(f, closest[0]),
         closest[1] >= 0 ? "closest to the full cache" : "this far from the full cache",
         wn_report_format(WN_REPORT_FIGURE, wn_fidelity_mean(f, closest[0], WN_FIDELITY_KL).mean,
                          kl),
         wn_report_format(WN_REPORT_SHARE,
                          wn_fidelity_mean(f, closest[0], WN_FIDELITY_SAME_TOP).mean, same),
-        total(f, closest[0], WN_FIDELITY_N_SCORED), describe_next(f, closest[0], closest[1]));
+        wn_report_count(f->report, total(f, closest[0], WN_FIDELITY_N_SCORED), "place"),
+        describe_next(f, closest[0], closest[1]));
 }
 
 void wn_fidelity_put_findings(const struct wn_fidelity_report *f) {

@@ -71,7 +71,8 @@ static void add_facts(struct wn_report_section *section, const json_t *run) {
     wn_report_fact(section, "program", "Winnow %s, seed %lld", word_of(run, "winnow"),
                    (long long)json_integer_value(json_object_get(run, "seed")));
     add_settings(section, json_object_get(run, "settings"));
-    wn_report_fact(section, "measured", "%zu cells", wn_report_n_cells(run));
+    wn_report_fact(section, "measured", "%s",
+                   wn_report_count(section->report, (double)wn_report_n_cells(run), "cell"));
 }
 
 wn_status wn_report_add_run(struct wn_report *report, const json_t *run, struct wn_error *err) {

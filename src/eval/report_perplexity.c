@@ -1,72 +1,60 @@
 /* SPDX-License-Identifier: MIT */
 /* Perplexity of long texts in a cache of one size: sums over the texts that all methods have. */
-#include "eval/report_make.h"
+#include "eval/report_perplexity.h"
 
 #include "eval/bench_method.h"
 
 #include <math.h>
 #include <string.h>
 
-enum quantity { NLL, SCORED, TOKENS, PEAK, COMPRESSIONS, REBASED, BYTES, N_QUANTITIES };
-
-/* An arm is a method with a budget, method by method; the full cache's budget is 0. */
-struct perplexity {
-    struct wn_report *report;
-    struct wn_report_section *section;
-    const json_t *run;
-    struct wn_report_names methods, texts;
-    struct wn_report_numbers budgets;
-    double *value[N_QUANTITIES]; /* [arm][text]; NaN: not measured */
-    const json_t **cell;         /* [arm][text] values */
-    bool *counts;                /* [text]: all arms that were measured have it */
-    int n_arms, n_counted, n_left_out;
-    int n_parts; /* most parts of a text */
-};
-
-/* Parts of a text are of so many tokens. */
-enum { PART_TOKENS = 1024, PARTS_MAX = 1 << 16 };
-
-static size_t at(const struct perplexity *p, int arm, int text) {
+size_t wn_perplexity_at(const struct wn_perplexity_report *p, int arm, int text) {
     return (size_t)arm * (size_t)p->texts.n + (size_t)text;
 }
 
-static bool is_full(const struct perplexity *p, int arm) {
+bool wn_perplexity_is_full(const struct wn_perplexity_report *p, int arm) {
     return strcmp(p->methods.name[arm / p->budgets.n], WN_BENCH_FULL) == 0;
 }
 
 /* ---- reading ---- */
 
-static wn_status list_what_occurs(struct perplexity *p, struct wn_error *err) {
+enum { PARTS_MAX = 1 << 16 };
+
+static int text_of(struct wn_perplexity_report *p, struct wn_report_reader *reader) {
+    return wn_report_text_index(p->report, &p->texts, reader, "n_tokens");
+}
+
+static wn_status list_what_occurs(struct wn_perplexity_report *p, struct wn_error *err) {
     wn_status status = WN_OK;
     for (size_t i = 0; status == WN_OK && i < wn_report_n_cells(p->run); i++) {
         struct wn_report_reader reader = wn_report_cell_at(p->run, i);
-        wn_report_name_index(p->report, &p->texts, wn_report_read_word(&reader, "text"));
+        text_of(p, &reader);
         wn_report_name_index(p->report, &p->methods, wn_report_read_word(&reader, "method"));
         wn_report_numbers_add(p->report, &p->budgets,
                               wn_report_read_within(&reader, "budget", 0, 1e12));
         status = wn_report_read_end(&reader, err);
     }
+    wn_report_texts_name(p->report, &p->texts);
     return status == WN_OK ? wn_report_check(p->report, err) : status;
 }
 
-static wn_status read_cell(struct perplexity *p, struct wn_report_reader *reader,
+static wn_status read_cell(struct wn_perplexity_report *p, struct wn_report_reader *reader,
                            struct wn_error *err) {
-    static const char *const keys[N_QUANTITIES] = {[NLL] = "nll",
-                                                   [SCORED] = "n_scored",
-                                                   [TOKENS] = "n_tokens",
-                                                   [PEAK] = "peak_entries",
-                                                   [COMPRESSIONS] = "n_compressions",
-                                                   [REBASED] = "n_rebased",
-                                                   [BYTES] = "bytes"};
+    static const char *const keys[WN_PERPLEXITY_N_QUANTITIES] = {
+        [WN_PERPLEXITY_NLL] = "nll",
+        [WN_PERPLEXITY_SCORED] = "n_scored",
+        [WN_PERPLEXITY_TOKENS] = "n_tokens",
+        [WN_PERPLEXITY_PEAK] = "peak_entries",
+        [WN_PERPLEXITY_COMPRESSIONS] = "n_compressions",
+        [WN_PERPLEXITY_REBASED] = "n_rebased",
+        [WN_PERPLEXITY_BYTES] = "bytes"};
     const int method =
         wn_report_name_index(p->report, &p->methods, wn_report_read_word(reader, "method"));
-    const int text =
-        wn_report_name_index(p->report, &p->texts, wn_report_read_word(reader, "text"));
+    const int text = text_of(p, reader);
     const int budget =
         wn_report_numbers_index(&p->budgets, wn_report_read_number(reader, "budget"));
-    const size_t i = at(p, method * p->budgets.n + budget, text);
-    for (int q = 0; q < N_QUANTITIES; q++) {
-        p->value[q][i] = wn_report_read_number(reader, keys[q]);
+    const size_t i = wn_perplexity_at(p, method * p->budgets.n + budget, text);
+    for (int q = 0; q < WN_PERPLEXITY_N_QUANTITIES; q++) {
+        p->value[q][i] = wn_report_read_least(reader, keys[q], 0);
     }
     wn_report_read_within(reader, "n_scored", 1, 1e12);
     p->cell[i] = reader->values;
@@ -78,16 +66,17 @@ static wn_status read_cell(struct perplexity *p, struct wn_report_reader *reader
     return wn_report_read_end(reader, err);
 }
 
-static wn_status read_cells(struct perplexity *p, struct wn_error *err) {
+static wn_status read_cells(struct wn_perplexity_report *p, struct wn_error *err) {
     wn_status status = list_what_occurs(p, err);
     p->n_arms = p->methods.n * p->budgets.n;
-    for (int q = 0; status == WN_OK && q < N_QUANTITIES; q++) {
+    for (int q = 0; status == WN_OK && q < WN_PERPLEXITY_N_QUANTITIES; q++) {
         p->value[q] = wn_report_spread(p->report, p->methods.n, p->budgets.n, p->texts.n, err);
         status = p->value[q] == NULL ? WN_E_FORMAT : WN_OK;
     }
     if (status == WN_OK) {
-        p->cell = wn_report_alloc(p->report, at(p, p->n_arms, 0), sizeof *p->cell);
+        p->cell = wn_report_alloc(p->report, wn_perplexity_at(p, p->n_arms, 0), sizeof *p->cell);
         p->counts = wn_report_alloc(p->report, (size_t)p->texts.n, sizeof *p->counts);
+        p->ratios = wn_report_alloc(p->report, (size_t)p->texts.n, sizeof *p->ratios);
         status = wn_report_check(p->report, err);
     }
     for (size_t i = 0; status == WN_OK && i < wn_report_n_cells(p->run); i++) {
@@ -99,228 +88,115 @@ static wn_status read_cells(struct perplexity *p, struct wn_error *err) {
 
 /* ---- what it comes to ---- */
 
-static bool has_any(const struct perplexity *p, int arm) {
+bool wn_perplexity_has(const struct wn_perplexity_report *p, int arm) {
     bool any = false;
     for (int text = 0; text < p->texts.n; text++) {
-        any = any || p->cell[at(p, arm, text)] != NULL;
+        any = any || p->cell[wn_perplexity_at(p, arm, text)] != NULL;
     }
     return any;
 }
 
-static void choose_texts(struct perplexity *p) {
-    for (int text = 0; text < p->texts.n; text++) {
-        bool all = true;
-        for (int arm = 0; arm < p->n_arms; arm++) {
-            all = all && (!has_any(p, arm) || p->cell[at(p, arm, text)] != NULL);
-        }
-        p->counts[text] = all;
-        p->n_counted += all;
-        p->n_left_out += !all;
-    }
-}
-
-static double sum_of(const struct perplexity *p, int arm, enum quantity q) {
-    double sum = NAN;
-    for (int text = 0; text < p->texts.n; text++) {
-        const double value = p->value[q][at(p, arm, text)];
-        if (p->counts[text] && p->cell[at(p, arm, text)] != NULL) {
-            sum = isnan(sum) ? value : sum + value;
-        }
-    }
-    return sum;
-}
-
-static double most_of(const struct perplexity *p, int arm, enum quantity q) {
-    double most = NAN;
-    for (int text = 0; text < p->texts.n; text++) {
-        most = p->counts[text] ? fmax(most, p->value[q][at(p, arm, text)]) : most;
-    }
-    return most;
-}
-
-static double perplexity_of(const struct perplexity *p, int arm) {
-    return exp(sum_of(p, arm, NLL) / sum_of(p, arm, SCORED));
-}
-
-/* NaN: the full cache was not measured. */
-static double perplexity_of_full(const struct perplexity *p) {
+/* A text may be too long for the full cache, which then has no part in what is compared. */
+static void choose_texts(struct wn_perplexity_report *p) {
+    memset(p->counts, 1, (size_t)p->texts.n * sizeof *p->counts);
+    p->full = -1;
     for (int arm = 0; arm < p->n_arms; arm++) {
-        if (is_full(p, arm) && has_any(p, arm)) {
-            return perplexity_of(p, arm);
+        const bool any = wn_perplexity_has(p, arm);
+        if (any && wn_perplexity_is_full(p, arm)) {
+            p->full = p->full < 0 ? arm : p->full;
+            continue;
+        }
+        for (int text = 0; any && text < p->texts.n; text++) {
+            p->counts[text] &= p->cell[wn_perplexity_at(p, arm, text)] != NULL;
         }
     }
-    return NAN;
+    for (int text = 0; text < p->texts.n; text++) {
+        p->n_counted += p->counts[text];
+        p->n_left_out += !p->counts[text];
+    }
 }
 
-/* ---- tables ---- */
+/* Whether the text counts, and both arms have it. */
+static bool both_have(const struct wn_perplexity_report *p, int a, int b, int text) {
+    return p->counts[text] && p->cell[wn_perplexity_at(p, a, text)] != NULL &&
+           p->cell[wn_perplexity_at(p, b, text)] != NULL;
+}
 
-/* The arms with results: the full cache, then by budget, the largest first; into order [n_arms]. */
-static int order_arms(const struct perplexity *p, int *order) {
-    int n = 0;
-    for (int pass = 0; pass < 2; pass++) {
-        for (int budget = p->budgets.n - 1; budget >= 0; budget--) {
-            for (int method = 0; method < p->methods.n; method++) {
-                const int arm = method * p->budgets.n + budget;
-                if (has_any(p, arm) && is_full(p, arm) == (pass == 0)) {
-                    order[n++] = arm;
-                }
-            }
+/* Over the texts that count and that another arm has too, which may be the same. */
+static double sum_beside(const struct wn_perplexity_report *p, int arm, int other,
+                         enum wn_perplexity_quantity q) {
+    double sum = 0;
+    bool any = false;
+    for (int text = 0; text < p->texts.n; text++) {
+        if (both_have(p, arm, other, text)) {
+            sum += p->value[q][wn_perplexity_at(p, arm, text)];
+            any = true;
         }
+    }
+    return any ? sum : NAN;
+}
+
+double wn_perplexity_sum(const struct wn_perplexity_report *p, int arm,
+                         enum wn_perplexity_quantity q) {
+    return sum_beside(p, arm, arm, q);
+}
+
+int wn_perplexity_n_texts(const struct wn_perplexity_report *p, int arm, int other) {
+    int n = 0;
+    for (int text = 0; text < p->texts.n; text++) {
+        n += both_have(p, arm, other, text);
     }
     return n;
 }
 
-static void put_name(struct wn_report_table *table, const struct perplexity *p, int arm) {
-    const double budget = p->budgets.value[arm % p->budgets.n];
-    wn_report_row(table, is_full(p, arm) ? -1 : arm % p->budgets.n);
-    wn_report_number(table, is_full(p, arm) ? NAN : budget);
-    wn_report_words(table, "%s", p->methods.name[arm / p->budgets.n]);
-}
-
-static void put_overall(const struct perplexity *p, const int *order, int n) {
-    struct wn_report_table *table =
-        wn_report_begin_table(p->section, "methods", "Perplexity over all texts");
-    wn_report_column(table, "budget", WN_REPORT_COUNT, WN_REPORT_NO_BEST);
-    wn_report_column(table, "method", WN_REPORT_WORDS, WN_REPORT_NO_BEST);
-    wn_report_column(table, "perplexity", WN_REPORT_FIGURE, WN_REPORT_LEAST);
-    wn_report_column(table, "of full", WN_REPORT_FIGURE, WN_REPORT_LEAST);
-    wn_report_column(table, "peak entries", WN_REPORT_COUNT, WN_REPORT_NO_BEST);
-    wn_report_column(table, "compressions", WN_REPORT_COUNT, WN_REPORT_NO_BEST);
-    wn_report_column(table, "re-based", WN_REPORT_COUNT, WN_REPORT_NO_BEST);
-    wn_report_column(table, "bytes", WN_REPORT_BYTES, WN_REPORT_NO_BEST);
-    wn_report_column(table, "texts", WN_REPORT_COUNT, WN_REPORT_NO_BEST);
-    wn_report_column(table, "tokens scored", WN_REPORT_COUNT, WN_REPORT_NO_BEST);
-    for (int i = 0; i < n; i++) {
-        const int arm = order[i];
-        put_name(table, p, arm);
-        wn_report_number(table, perplexity_of(p, arm));
-        wn_report_number(table, perplexity_of(p, arm) / perplexity_of_full(p));
-        wn_report_number(table, most_of(p, arm, PEAK));
-        wn_report_number(table, sum_of(p, arm, COMPRESSIONS));
-        wn_report_number(table, sum_of(p, arm, REBASED));
-        wn_report_number(table, most_of(p, arm, BYTES));
-        wn_report_number(table, p->n_counted);
-        wn_report_number(table, sum_of(p, arm, SCORED));
-    }
-    wn_report_note(table,
-                   "exp of the negative log-likelihood per token, summed over texts. Budget: "
-                   "entries of a head; peak entries and bytes: the most of a text.");
-    if (p->n_left_out > 0) {
-        wn_report_note(
-            table,
-            "The run is not complete: rows are compared on the %d texts that all of them "
-            "have, and %d are left out.",
-            p->n_counted, p->n_left_out);
-    }
-    wn_report_end_table(table);
-}
-
-static void put_texts(const struct perplexity *p, const int *order, int n) {
-    struct wn_report_table *table =
-        wn_report_begin_table(p->section, "texts", "Perplexity of each text");
-    wn_report_column(table, "budget", WN_REPORT_COUNT, WN_REPORT_NO_BEST);
-    wn_report_column(table, "method", WN_REPORT_WORDS, WN_REPORT_NO_BEST);
+double wn_perplexity_most(const struct wn_perplexity_report *p, int arm,
+                          enum wn_perplexity_quantity q) {
+    double most = NAN;
     for (int text = 0; text < p->texts.n; text++) {
-        wn_report_column(table, p->texts.name[text], WN_REPORT_FIGURE, WN_REPORT_LEAST);
+        most = p->counts[text] ? fmax(most, p->value[q][wn_perplexity_at(p, arm, text)]) : most;
     }
-    wn_report_column(table, "tokens scored", WN_REPORT_COUNT, WN_REPORT_NO_BEST);
-    for (int i = 0; i < n; i++) {
-        double n_scored = 0;
-        put_name(table, p, order[i]);
-        for (int text = 0; text < p->texts.n; text++) {
-            const size_t k = at(p, order[i], text);
-            wn_report_number(table, exp(p->value[NLL][k] / p->value[SCORED][k]));
-            n_scored += p->cell[k] != NULL ? p->value[SCORED][k] : 0;
-        }
-        wn_report_number(table, n_scored);
-    }
-    wn_report_end_table(table);
+    return most;
 }
 
-/* ---- findings and figures ---- */
-
-static void find_best(const struct perplexity *p, int budget) {
-    char value[WN_REPORT_NUMBER_BYTES], full[WN_REPORT_NUMBER_BYTES];
-    int best = -1;
-    for (int method = 0; method < p->methods.n; method++) {
-        const int arm = method * p->budgets.n + budget;
-        const double perplexity = perplexity_of(p, arm);
-        if (!is_full(p, arm) && isfinite(perplexity) &&
-            (best < 0 || perplexity < perplexity_of(p, best))) {
-            best = arm;
-        }
-    }
-    const double of_full = perplexity_of_full(p);
-    if (best >= 0) {
-        wn_report_find(p->section,
-                       "With %.0f entries a head, %s predicts these texts best: perplexity %s%s%s.",
-                       p->budgets.value[budget], p->methods.name[best / p->budgets.n],
-                       wn_report_format(WN_REPORT_FIGURE, perplexity_of(p, best), value),
-                       isfinite(of_full) ? "; the full cache's is " : "",
-                       isfinite(of_full) ? wn_report_format(WN_REPORT_FIGURE, of_full, full) : "");
-    }
+static double perplexity_beside(const struct wn_perplexity_report *p, int arm, int other) {
+    return exp(sum_beside(p, arm, other, WN_PERPLEXITY_NLL) /
+               sum_beside(p, arm, other, WN_PERPLEXITY_SCORED));
 }
 
-/* The perplexity of a part, over the texts that count. */
-static double perplexity_of_part(const struct perplexity *p, int arm, int part) {
-    double nll = 0, scored = 0;
+double wn_perplexity_mean(const struct wn_perplexity_report *p, int arm) {
+    return perplexity_beside(p, arm, arm);
+}
+
+double wn_perplexity_ratio_to_full(const struct wn_perplexity_report *p, int arm) {
+    return p->full >= 0 ? perplexity_beside(p, arm, p->full) / perplexity_beside(p, p->full, arm)
+                        : NAN;
+}
+
+struct wn_mean wn_perplexity_log_ratio(const struct wn_perplexity_report *p, int best, int next) {
+    int n = 0;
     for (int text = 0; text < p->texts.n; text++) {
-        const json_t *cell = p->counts[text] ? p->cell[at(p, arm, text)] : NULL;
-        const json_t *sum = json_array_get(json_object_get(cell, "part_nll"), (size_t)part);
-        const json_t *n = json_array_get(json_object_get(cell, "part_scored"), (size_t)part);
-        if (json_is_number(sum) && json_is_number(n)) {
-            nll += json_number_value(sum);
-            scored += json_number_value(n);
+        const size_t one = wn_perplexity_at(p, best, text), other = wn_perplexity_at(p, next, text);
+        if (both_have(p, best, next, text)) {
+            p->ratios[n++] =
+                p->value[WN_PERPLEXITY_NLL][other] / p->value[WN_PERPLEXITY_SCORED][other] -
+                p->value[WN_PERPLEXITY_NLL][one] / p->value[WN_PERPLEXITY_SCORED][one];
         }
     }
-    return scored > 0 ? exp(nll / scored) : NAN;
-}
-
-static void put_position(const struct perplexity *p, const int *order, int n) {
-    struct wn_report_figure *figure =
-        p->n_parts > 1 ? wn_report_begin_figure(p->section, WN_REPORT_LINES, "position",
-                                                "Perplexity over the text", n, p->n_parts)
-                       : NULL;
-    if (figure == NULL) {
-        return;
-    }
-    figure->x_label = "tokens of text";
-    figure->y_label = "perplexity";
-    figure->y_is_free = true;
-    figure->caption =
-        "Perplexity of each 1,024 tokens of the texts, over where they stand; lower is "
-        "better.";
-    for (int line = 0; line < n; line++) {
-        const int arm = order[line];
-        const char *method = p->methods.name[arm / p->budgets.n];
-        figure->line[line] = is_full(p, arm) ? "full cache"
-                                             : wn_report_text(p->report, "%s, %.0f", method,
-                                                              p->budgets.value[arm % p->budgets.n]);
-        for (int part = 0; part < p->n_parts; part++) {
-            figure->x[part] = (part + 1) * PART_TOKENS;
-            wn_report_put_point(figure, line, part, perplexity_of_part(p, arm, part));
-        }
-    }
+    return wn_mean_of(p->ratios, n);
 }
 
 wn_status wn_report_make_perplexity(struct wn_report_section *section, const json_t *run,
                                     struct wn_error *err) {
-    struct perplexity p = {.report = section->report, .section = section, .run = run};
+    struct wn_perplexity_report p = {.report = section->report, .section = section, .run = run};
     const wn_status status = read_cells(&p, err);
     if (status != WN_OK) {
         return status;
     }
     choose_texts(&p);
-    int *order = wn_report_alloc(p.report, (size_t)p.n_arms, sizeof *order);
-    const int n = order != NULL ? order_arms(&p, order) : 0;
     for (int method = 0; method < p.methods.n; method++) {
         wn_report_note_method(section, p.methods.name[method]);
     }
-    for (int budget = p.budgets.n - 1; budget >= 0; budget--) {
-        find_best(&p, budget);
-    }
-    put_overall(&p, order, n);
-    put_texts(&p, order, n);
-    put_position(&p, order, n);
+    wn_perplexity_put_findings(&p);
+    wn_perplexity_put_tables(&p);
     return wn_report_check(p.report, err);
 }

@@ -2,13 +2,15 @@
 /* The share of entries that stay, beside the share that was asked for. */
 #include "eval/report_make.h"
 #include "eval/report_stats.h"
+#include "eval/report_texts.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 struct measured {
-    const char *budget, *method, *text;
+    const char *budget, *method;
+    int text;
     double keep, kept;
 };
 
@@ -21,15 +23,16 @@ static int compare(const void *left, const void *right) {
 }
 
 static wn_status read_cells(struct wn_report *report, const json_t *run, struct measured *cells,
-                            struct wn_error *err) {
+                            struct wn_report_texts *texts, struct wn_error *err) {
     wn_status status = wn_report_check(report, err);
     for (size_t i = 0; status == WN_OK && i < wn_report_n_cells(run); i++) {
         struct wn_report_reader reader = wn_report_cell_at(run, i);
-        cells[i] = (struct measured){.budget = wn_report_read_word(&reader, "budget"),
-                                     .method = wn_report_read_word(&reader, "method"),
-                                     .text = wn_report_read_word(&reader, "text"),
-                                     .keep = wn_report_read_within(&reader, "keep", 0, 1),
-                                     .kept = wn_report_read_within(&reader, "kept", 0, 1)};
+        cells[i] =
+            (struct measured){.budget = wn_report_read_word(&reader, "budget"),
+                              .method = wn_report_read_word(&reader, "method"),
+                              .text = wn_report_text_index(report, texts, &reader, "n_prefix"),
+                              .keep = wn_report_read_within(&reader, "keep", 0, 1),
+                              .kept = wn_report_read_within(&reader, "kept", 0, 1)};
         status = wn_report_read_end(&reader, err);
     }
     return status;
@@ -38,10 +41,10 @@ static wn_status read_cells(struct wn_report *report, const json_t *run, struct 
 /* A row of n cells that are alike, whose shares have room in kept [n]. */
 static void put_row(struct wn_report_table *table, const struct measured *cells, int n,
                     double *kept) {
-    struct wn_report_names texts = {0};
+    struct wn_report_numbers texts = {0};
     for (int i = 0; i < n; i++) {
         kept[i] = cells[i].kept;
-        wn_report_name_index(table->report, &texts, cells[i].text);
+        wn_report_numbers_add(table->report, &texts, cells[i].text);
     }
     const struct wn_mean mean = wn_mean_of(kept, n);
     wn_report_row(table, -1);
@@ -80,7 +83,8 @@ wn_status wn_report_make_ratio(struct wn_report_section *section, const json_t *
     const size_t n = wn_report_n_cells(run);
     struct measured *cells = wn_report_alloc(report, n, sizeof *cells);
     double *kept = wn_report_alloc(report, n, sizeof *kept);
-    const wn_status status = read_cells(report, run, cells, err);
+    struct wn_report_texts texts = {0};
+    const wn_status status = read_cells(report, run, cells, &texts, err);
     if (status != WN_OK) {
         return status;
     }
@@ -97,10 +101,9 @@ wn_status wn_report_make_ratio(struct wn_report_section *section, const json_t *
         wn_report_note_method(section, cells[first].method);
     }
     wn_report_end_table(table);
-    wn_report_find(
-        section,
-        "In %zu measurements the share that stays is at most %.2g percentage points from "
-        "the share that was asked for.",
-        n, 100 * furthest);
+    wn_report_find(section,
+                   "In %s the share that stays is at most %.2g percentage points from "
+                   "the share that was asked for.",
+                   wn_report_count(report, (double)n, "measurement"), 100 * furthest);
     return wn_report_check(report, err);
 }

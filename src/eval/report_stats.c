@@ -63,6 +63,22 @@ struct wn_mean wn_mean_of(const double *values, int n) {
     return mean;
 }
 
+struct wn_mean wn_mean_of_scores(const double *values, int n, double range) {
+    struct wn_mean mean = wn_mean_of(values, n);
+    if (n > 1 && mean.least == mean.most) {
+        mean.sd = range / sqrt(n + 2.0);
+        mean.half = wn_student_quantile(n - 1) * mean.sd / sqrt(n);
+    }
+    return mean;
+}
+
+bool wn_is_clearly_above_zero(const struct wn_mean *difference) {
+    enum { FEW = 8 };
+    /* Quotients of the same values differ in their last digits. */
+    const bool are_same = difference->most - difference->least <= 1e-9 * fabs(difference->mean);
+    return difference->mean - difference->half > 0.0 && !(are_same && difference->n < FEW);
+}
+
 struct wn_mean wn_mean_of_means(const struct wn_mean *group, int n_groups) {
     struct wn_mean whole = {
         .mean = NAN, .sd = NAN, .half = NAN, .least = INFINITY, .most = -INFINITY};
@@ -72,8 +88,8 @@ struct wn_mean wn_mean_of_means(const struct wn_mean *group, int n_groups) {
         if (group[i].n > 0) {
             sum += group[i].mean;
             variance += group[i].sd * group[i].sd / group[i].n;
-            whole.least = fmin(whole.least, group[i].mean);
-            whole.most = fmax(whole.most, group[i].mean);
+            whole.least = fmin(whole.least, group[i].least);
+            whole.most = fmax(whole.most, group[i].most);
             whole.n += group[i].n;
             freedom += group[i].n - 1;
             n++;

@@ -134,7 +134,7 @@ struct wn_mean wn_tasks_mean(const struct wn_tasks_report *t, int arm, int task)
             t->values[n++] = t->score[at(t, arm, task, sample)];
         }
     }
-    return wn_mean_of(t->values, n);
+    return wn_mean_of_scores(t->values, n, 100);
 }
 
 struct wn_mean wn_tasks_overall(const struct wn_tasks_report *t, int arm) {
@@ -152,7 +152,7 @@ static struct wn_mean task_difference(const struct wn_tasks_report *t, int a, in
             t->values[n++] = t->score[at(t, a, task, sample)] - t->score[at(t, b, task, sample)];
         }
     }
-    return wn_mean_of(t->values, n);
+    return wn_mean_of_scores(t->values, n, 100);
 }
 
 struct wn_mean wn_tasks_difference(const struct wn_tasks_report *t, int a, int b) {

@@ -67,9 +67,10 @@ static void put_score_notes(struct wn_report_table *table, const struct wn_tasks
     if (t->n_left_out > 0) {
         wn_report_note(
             table,
-            "The run is not complete: rows are compared on the %d samples that all of them "
-            "have, and %d are left out.",
-            t->n_samples, t->n_left_out);
+            "The run is not complete: rows are compared on the %s that all of them have, and %d %s "
+            "left out.",
+            wn_report_count(t->report, t->n_samples, "sample"), t->n_left_out,
+            t->n_left_out == 1 ? "is" : "are");
     }
 }
 
@@ -173,7 +174,7 @@ static const char *describe_next(const struct wn_tasks_report *t, int best, int 
     }
     const struct wn_mean score = wn_tasks_overall(t, next);
     const struct wn_mean more = wn_tasks_difference(t, best, next);
-    const bool are_apart = more.mean - more.half > 0.0;
+    const bool are_apart = wn_is_clearly_above_zero(&more);
     return wn_report_text(t->report, "; next is %s with %s%s", t->methods.name[next / t->keeps.n],
                           wn_report_format(WN_REPORT_SCORE, score.mean, text),
                           are_apart ? "" : ", which these samples do not clearly tell apart");
@@ -203,9 +204,9 @@ void wn_tasks_put_findings(const struct wn_tasks_report *t) {
     if (full >= 0 && isfinite(wn_tasks_overall(t, full).mean)) {
         char score[WN_REPORT_NUMBER_BYTES];
         const struct wn_mean overall = wn_tasks_overall(t, full);
-        wn_report_find(t->section, "The full cache scores %s of 100 (%s, %d samples).",
+        wn_report_find(t->section, "The full cache scores %s of 100 (%s, %s).",
                        wn_report_format(WN_REPORT_SCORE, overall.mean, score), wn_tasks_title(t),
-                       overall.n);
+                       wn_report_count(t->report, overall.n, "sample"));
     }
     for (int keep = t->keeps.n - 1; keep >= 0; keep--) {
         if (keep == wn_report_numbers_closest(&t->keeps, WN_REPORT_TELLING_SHARE)) {

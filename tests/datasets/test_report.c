@@ -95,9 +95,8 @@ static void seeds_before_texts(void **state) {
     text = printed(run, WN_REPORT_TEXT);
     holds(text,
           "At 25 % of the cache, min-h is closest to the full cache: 1.00 nat of KL on average");
-    /* On either text four times as far. */
-    holds(text, "next is random with 4.00 nat, 4.00 times as far on the same text (95 % interval "
-                "4.00 to 4.00).");
+    /* On either text four times as far, and two texts that agree are no proof. */
+    holds(text, "next is random with 4.00 nat, which these texts do not clearly tell apart.");
     free(text);
     text = printed(run, WN_REPORT_MARKDOWN);
     holds(text, "- model: tiny \\| 1M (fingerprint 00ff)\n");
@@ -147,7 +146,7 @@ static void unfinished_fidelity(void **state) {
     free(text);
     text = printed(run, WN_REPORT_TEXT);
     holds(text,
-          "methods are compared on the texts that all of a share have, and 1 results are left out");
+          "methods are compared on the texts that all of a share have, and 1 result is left out");
     free(text);
     json_decref(run);
 }
@@ -195,6 +194,35 @@ static void tasks(void **state) {
     json_decref(run);
 }
 
+/* a scores 100 and b 0 in all n samples of two tasks. */
+static json_t *same_scores(int n) {
+    json_t *run = run_of("ruler");
+    for (int i = 0; i < 2 * n; i++) {
+        add(run, sample(i < n ? "vt" : "cwe", i, "a", 0.5, 1));
+        add(run, sample(i < n ? "vt" : "cwe", i, "b", 0.5, 0));
+    }
+    return run;
+}
+
+/* Samples that all score the same have an interval: sd = 100 / sqrt(n + 2) for each task. */
+static void tasks_without_spread(void **state) {
+    (void)state;
+    json_t *run = same_scores(3);
+    char *text = printed(run, WN_REPORT_CSV);
+    /* Four degrees of freedom: 2.77645 * sqrt(2 * 2000 / 3) / 2 = 50.6908. */
+    holds(text, "\n0.5,\"a\",100,100,100,50.690");
+    free(text);
+    text = printed(run, WN_REPORT_TEXT);
+    holds(text, "next is b with 0.0, which these samples do not clearly tell apart.");
+    free(text);
+    json_decref(run);
+    run = same_scores(4);
+    text = printed(run, WN_REPORT_TEXT);
+    holds(text, "next is b with 0.0.");
+    free(text);
+    json_decref(run);
+}
+
 /* Rows are compared on the samples that all of them have. */
 static void unfinished_tasks(void **state) {
     (void)state;
@@ -237,6 +265,142 @@ static void perplexities(void **state) {
     json_decref(run);
 }
 
+/* A policy that lacks what full has is compared; what is not finite of one text is not of the sum. */
+static void perplexities_beside_full(void **state) {
+    (void)state;
+    json_t *run = run_of("perplexity");
+    add(run, perplexity("a", "full", 0, 10));
+    for (int i = 0; i < 2; i++) {
+        add(run, perplexity("a", i == 0 ? "min-h" : "h2o", 64, 20 + 10 * i));
+        add(run, perplexity("b", i == 0 ? "min-h" : "h2o", 64, 40 + 20 * i));
+    }
+    char *text = printed(run, WN_REPORT_CSV);
+    holds(text, "\n,\"full\",2.71828183,1,0,2,1,1024,1,10\n");
+    /* exp(60 / 20), and on the text that the full cache has exp(20 / 10) / exp(10 / 10). */
+    holds(text, "\n64,\"min-h\",20.0855369,2.71828183,64,4,2,1024,2,20\n");
+    free(text);
+    text = printed(run, WN_REPORT_TEXT);
+    holds(text, "The full cache has 1 of 2 texts: \"of full\" is over those.");
+    assert_null(strstr(text, "not complete"));
+    /* ln of the ratios is 1 and 2: 12.7062 * 0.7071 / sqrt(2) = 6.35 around 1.5. */
+    holds(text,
+          "With 64 entries a head, min-h predicts these texts best: perplexity 20.1; 2.72 times "
+          "the full cache's on the 1 text that it has; next is h2o with 90.0, which these texts "
+          "do not clearly tell apart.");
+    free(text);
+    add(run, perplexity("c", "min-h", 64, 40));
+    text = printed(run, WN_REPORT_TEXT);
+    holds(text, "rows are compared on the 2 texts that all policies have, and 1 is left out.");
+    free(text);
+    json_decref(run);
+}
+
+static void perplexities_that_are_not_finite(void **state) {
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        json_t *run = run_of("perplexity");
+        json_t *infinite = perplexity("b", "min-h", 64, 1);
+        json_object_set_new(infinite, "nll", json_null());
+        add(run, i == 0 ? infinite : perplexity("a", "min-h", 64, 20));
+        add(run, i == 1 ? infinite : perplexity("a", "min-h", 64, 20));
+        char *text = printed(run, WN_REPORT_CSV);
+        holds(text, "\n64,\"min-h\",,,64,4,2,1024,2,20\n");
+        free(text);
+        json_decref(run);
+    }
+}
+
+/* With four texts, of which each says the same but for a little, the policies are apart. */
+static void perplexities_that_are_apart(void **state) {
+    (void)state;
+    json_t *run = run_of("perplexity");
+    for (int i = 0; i < 4; i++) {
+        const char name[2] = {(char)('a' + i), '\0'};
+        add(run, perplexity(name, "min-h", 64, 20));
+        add(run, perplexity(name, "h2o", 64, i % 2 == 0 ? 21 : 22));
+    }
+    char *text = printed(run, WN_REPORT_TEXT);
+    /* 0.1 and 0.2 twice: mean 0.15, sd 0.057735, half 3.18245 * 0.057735 / 2 = 0.091869. */
+    holds(text, "next is h2o with 8.58, 1.16 times as much on the same text (95 % interval 1.06 to "
+                "1.27).");
+    free(text);
+    json_decref(run);
+}
+
+/* ---- texts of one name ---- */
+
+/* Gives values a hash and a length. */
+static json_t *of_text(json_t *values, const char *hash, const char *length, int n) {
+    assert_int_equal(json_object_set_new(values, "text_hash", json_string(hash)), 0);
+    assert_int_equal(json_object_set_new(values, length, json_integer(n)), 0);
+    return values;
+}
+
+static void texts_of_one_name(void **state) {
+    (void)state;
+    json_t *run = run_of("perplexity");
+    add(run, of_text(perplexity("a", "min-h", 64, 10), "0123456789", "n_tokens", 11));
+    add(run, of_text(perplexity("a", "min-h", 64, 20), "fedcba9876", "n_tokens", 11));
+    add(run, of_text(perplexity("a", "min-h", 64, 30), "fedcba9876", "n_tokens", 21));
+    add(run, of_text(perplexity("b", "min-h", 64, 40), "0123456789", "n_tokens", 31));
+    char *text = printed(run, WN_REPORT_CSV);
+    /* exp(100 / 40) over four texts. */
+    holds(text, "\n64,\"min-h\",12.182494,,64,8,4,1024,4,40\n");
+    holds(text, ",\"a, 11 tokens (#012345)\",\"a, 11 tokens (#fedcba)\",\"a, 21 tokens (#fedcba)\","
+                "\"b\",");
+    free(text);
+    json_decref(run);
+    run = run_of("fidelity");
+    add(run, of_text(fidelity("a", "min-h", 0.5, 1, 1), "0123456789", "n_prefix", 100));
+    add(run, of_text(fidelity("a", "min-h", 0.5, 2, 2), "0123456789", "n_prefix", 100));
+    add(run, of_text(fidelity("a", "min-h", 0.5, 1, 5), "fedcba9876", "n_prefix", 100));
+    add(run, of_text(fidelity("b", "min-h", 0.5, 1, 7), "0123456789", "n_prefix", 100));
+    add(run, of_text(fidelity("b", "min-h", 0.5, 1, 9), "0123456789", "n_prefix", 200));
+    text = printed(run, WN_REPORT_CSV);
+    holds(text, "\"a (#012345)\",\"a (#fedcba)\",\"b, 100 tokens\",\"b, 200 tokens\",");
+    holds(text, "\n0.5,\"min-h\",1.5,5,7,9,40\n");
+    free(text);
+    json_decref(run);
+}
+
+static json_t *attention(const char *text, const char *series, double error) {
+    return json_pack("{s:s, s:s, s:s, s:f, s:f, s:f, s:i, s:f, s:f, s:i}", "text", text, "series",
+                     series, "policy", "h2o", "keep", 0.5, "kept", 0.5, "compression", 0.5, "seed",
+                     1, "mean_absolute_error", error, "relative_error", error, "n_heads", 9);
+}
+
+static void attention_of_several_texts(void **state) {
+    (void)state;
+    json_t *run = run_of("attention-error");
+    add(run, of_text(attention("a", "top-k", 1), "0123", "n_prefix", 100));
+    add(run, of_text(attention("a", "top-k", 3), "4567", "n_prefix", 100));
+    add(run, of_text(attention("a", "sampled", 4), "0123", "n_prefix", 100));
+    char *text = printed(run, WN_REPORT_CSV);
+    /* The second text is not the first's second seed, and is left out: only one series has it. */
+    holds(text, "\n\"top-k\",1,,1\n\"sampled\",4,,1\n");
+    free(text);
+    text = printed(run, WN_REPORT_TEXT);
+    holds(text,
+          "series are compared on the texts that all of a share have, and 1 result is left out.");
+    holds(text, "At 50 % of the entries the error is least with top-k: 1.00; next is sampled with "
+                "4.00, which these texts do not clearly tell apart.");
+    free(text);
+    add(run, of_text(attention("a", "sampled", 6), "4567", "n_prefix", 100));
+    text = printed(run, WN_REPORT_TEXT);
+    assert_null(strstr(text, "not complete"));
+    free(text);
+    json_decref(run);
+    run = run_of("attention-error");
+    for (int i = 0; i < 4; i++) {
+        add(run, of_text(attention("a", "top-k", 1), "0123", "n_prefix", i));
+        add(run, of_text(attention("a", "sampled", i % 2 == 0 ? 2 : 4), "0123", "n_prefix", i));
+    }
+    text = printed(run, WN_REPORT_TEXT);
+    holds(text, "3.00, 2.83 times as much on the same text (95 % interval 1.50 to 5.35).");
+    free(text);
+    json_decref(run);
+}
+
 static void attention_errors(void **state) {
     (void)state;
     json_t *run = run_of("attention-error");
@@ -261,9 +425,11 @@ static void ratios(void **state) {
     for (int i = 0; i < 3; i++) {
         add(run, json_pack("{s:s, s:s, s:s, s:f, s:f, s:i}", "text", i < 2 ? "a" : "b", "budget",
                            "global", "method", "min-h", "keep", 0.25, "kept", kept[i], "seed", i));
+        of_text(json_object_get(json_array_get(json_object_get(run, "cells"), (size_t)i), "values"),
+                i == 0 ? "0123" : "4567", "n_prefix", 100);
     }
     char *text = printed(run, WN_REPORT_CSV);
-    holds(text, "\n\"global\",\"min-h\",0.25,25,6.25,1,18.75,31.25,2,3\n");
+    holds(text, "\n\"global\",\"min-h\",0.25,25,6.25,1,18.75,31.25,3,3\n");
     free(text);
     text = printed(run, WN_REPORT_TEXT);
     holds(text, "at most 6.2 percentage points");
@@ -288,6 +454,18 @@ static void refusals(void **state) {
     add(run, sample("vt", 0, "a", 0.5, 1.5));
     refused(run, "no score that makes sense");
     json_decref(run);
+    run = run_of("fidelity");
+    add(run, fidelity("a", "min-h", 0.5, 1, -1));
+    refused(run, "no kl_mean that makes sense");
+    json_decref(run);
+    run = run_of("perplexity");
+    add(run, perplexity("a", "min-h", 64, -1));
+    refused(run, "no nll that makes sense");
+    json_decref(run);
+    run = run_of("attention-error");
+    add(run, attention("a", "top-k", -1));
+    refused(run, "no mean_absolute_error that makes sense");
+    json_decref(run);
     /* What is not finite is null, which is there and shown as missing. */
     run = run_of("fidelity");
     values = fidelity("a", "min-h", 0.5, 1, 1);
@@ -309,8 +487,14 @@ int main(void) {
                                        cmocka_unit_test(texts_that_disagree),
                                        cmocka_unit_test(unfinished_fidelity),
                                        cmocka_unit_test(tasks),
+                                       cmocka_unit_test(tasks_without_spread),
                                        cmocka_unit_test(unfinished_tasks),
                                        cmocka_unit_test(perplexities),
+                                       cmocka_unit_test(perplexities_beside_full),
+                                       cmocka_unit_test(perplexities_that_are_not_finite),
+                                       cmocka_unit_test(perplexities_that_are_apart),
+                                       cmocka_unit_test(texts_of_one_name),
+                                       cmocka_unit_test(attention_of_several_texts),
                                        cmocka_unit_test(attention_errors),
                                        cmocka_unit_test(ratios),
                                        cmocka_unit_test(refusals)};

@@ -67,6 +67,43 @@ static void means_of_means(void **state) {
     assert_true(isnan(wn_mean_of_means(groups, 0).mean));
 }
 
+/* Six scores of 0 may be luck: sd = 100 / sqrt(8), half = 2.57058 * sd / sqrt(6). */
+static void scores_that_are_the_same(void **state) {
+    (void)state;
+    static const double zeros[6] = {0}, some[] = {0, 100, 100, 0};
+    const struct wn_mean mean = wn_mean_of_scores(zeros, 6, 100);
+    near(mean.mean, 0, 0);
+    near(mean.sd, 35.35534, 1e-4);
+    near(mean.half, 37.1037, 1e-3);
+    near(wn_mean_of_scores(some, 4, 100).half, wn_mean_of(some, 4).half, 0);
+    near(wn_mean_of_scores(zeros, 2, 100).half, 12.7062 * 50 / sqrt(2), 1e-2);
+    assert_true(isnan(wn_mean_of_scores(zeros, 1, 100).half));
+    assert_true(isnan(wn_mean_of_scores(zeros, 0, 100).mean));
+}
+
+static void what_is_clear(void **state) {
+    (void)state;
+    static const double same[] = {2, 2, 2, 2, 2, 2, 2, 2}, zeros[8] = {0}, other[] = {2, 3, 2, 3};
+    struct wn_mean groups[2] = {wn_mean_of(same, 3), wn_mean_of(same, 4)};
+    struct wn_mean mean = wn_mean_of(same, 7);
+    assert_false(wn_is_clearly_above_zero(&mean));
+    mean = wn_mean_of(same, 8);
+    assert_true(wn_is_clearly_above_zero(&mean));
+    mean = wn_mean_of(zeros, 8);
+    assert_false(wn_is_clearly_above_zero(&mean));
+    mean = wn_mean_of(other, 4);
+    assert_true(wn_is_clearly_above_zero(&mean));
+    mean = wn_mean_of(other, 1);
+    assert_false(wn_is_clearly_above_zero(&mean));
+    mean = wn_mean_of_means(groups, 2);
+    assert_false(wn_is_clearly_above_zero(&mean));
+    groups[0] = wn_mean_of(other, 4);
+    mean = wn_mean_of_means(groups, 2);
+    assert_true(wn_is_clearly_above_zero(&mean));
+    near(mean.least, 2, 0);
+    near(mean.most, 3, 0);
+}
+
 static void wins(void **state) {
     (void)state;
     /* Ties count for both: in the second example all three get 2. */
@@ -83,7 +120,9 @@ static void wins(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(quantiles), cmocka_unit_test(means),
-                                       cmocka_unit_test(means_of_means), cmocka_unit_test(wins)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(quantiles),      cmocka_unit_test(means),
+        cmocka_unit_test(means_of_means), cmocka_unit_test(scores_that_are_the_same),
+        cmocka_unit_test(what_is_clear),  cmocka_unit_test(wins)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
