@@ -34,7 +34,8 @@ bool wn_plot_format_of(const char *path, enum wn_plot_format *format) {
 
 /* Starts gnuplot with these signals blocked; an errno otherwise. Script and picture are passed as
  * open files, so that no name is quoted and no pipe can fill up or break. */
-static int start_gnuplot(int script_fd, int picture_fd, const sigset_t *blocked, pid_t *pid) {
+static int start_gnuplot(int script_fd, int picture_fd, int words_fd, const sigset_t *blocked,
+                         pid_t *pid) {
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attributes;
     int failure = posix_spawn_file_actions_init(&actions);
@@ -55,6 +56,9 @@ static int start_gnuplot(int script_fd, int picture_fd, const sigset_t *blocked,
         failure = posix_spawn_file_actions_adddup2(&actions, picture_fd, STDOUT_FILENO);
     }
     if (failure == 0) {
+        failure = posix_spawn_file_actions_adddup2(&actions, words_fd, STDERR_FILENO);
+    }
+    if (failure == 0) {
         failure = posix_spawnp(pid, name, &actions, &attributes, argv, environ);
     }
     posix_spawnattr_destroy(&attributes);
@@ -62,10 +66,27 @@ static int start_gnuplot(int script_fd, int picture_fd, const sigset_t *blocked,
     return failure;
 }
 
-static wn_status run_gnuplot(int script_fd, int picture_fd, const sigset_t *blocked,
+/* The last line that is more than blanks, on one line, into text [n_bytes]; "no reason was given" without. */
+static void read_reason(FILE *words, char *text, int n_bytes) {
+    char line[160];
+    snprintf(text, (size_t)n_bytes, "no reason was given");
+    rewind(words);
+    while (fgets(line, sizeof line, words) != NULL) {
+        const char *start = line + strspn(line, " \t\r\n");
+        if (*start != '\0') {
+            snprintf(text, (size_t)n_bytes, "%.*s", (int)strcspn(start, "\r\n"), start);
+        }
+    }
+    for (char *c = text; *c != '\0'; c++) {
+        *c = (char)((unsigned char)*c < ' ' || (unsigned char)*c >= 0x7f ? ' ' : *c);
+    }
+}
+
+/* What gnuplot says goes to `words`: warnings about pictures that are fine are nobody's business. */
+static wn_status run_gnuplot(int script_fd, int picture_fd, FILE *words, const sigset_t *blocked,
                              struct wn_error *err) {
     pid_t pid = 0;
-    int failure = start_gnuplot(script_fd, picture_fd, blocked, &pid);
+    int failure = start_gnuplot(script_fd, picture_fd, fileno(words), blocked, &pid);
     if (failure == ENOENT) {
         return wn_error_set(err, WN_E_IO,
                             "cannot draw the plot (gnuplot is not installed, or not in PATH)");
@@ -83,8 +104,9 @@ static wn_status run_gnuplot(int script_fd, int picture_fd, const sigset_t *bloc
     }
     struct stat picture;
     if (how != 0 || fstat(picture_fd, &picture) != 0 || picture.st_size == 0) {
-        return wn_error_set(err, WN_E_IO,
-                            "cannot draw the plot (gnuplot failed; what it says stands above)");
+        char reason[160];
+        read_reason(words, reason, sizeof reason);
+        return wn_error_set(err, WN_E_IO, "cannot draw the plot (gnuplot failed: %s)", reason);
     }
     return WN_OK;
 }
@@ -110,7 +132,14 @@ static wn_status draw_beside(FILE *script, char *temporary, const char *path, bo
     if (fd < 0) {
         return refuse_path(path, errno, err);
     }
-    wn_status status = run_gnuplot(fileno(script), fd, blocked, err);
+    FILE *words = tmpfile();
+    wn_status status =
+        words != NULL
+            ? run_gnuplot(fileno(script), fd, words, blocked, err)
+            : wn_error_set(err, WN_E_IO, "cannot write a temporary file (%s)", strerror(errno));
+    if (words != NULL) {
+        fclose(words);
+    }
     if (status == WN_OK && keep && (!set_usual_rights(fd) || rename(temporary, path) != 0)) {
         status = refuse_path(path, errno, err);
     }

@@ -24,6 +24,7 @@ struct folder {
     const struct wn_report_figure **figure; /* [n_pictures], and their SVGs */
     const char **svg;
     int n_pictures;
+    struct wn_error *note; /* why a picture is not there */
 };
 
 /* ---- files ---- */
@@ -231,6 +232,15 @@ static bool has_points(const struct wn_report_figure *figure) {
     return any;
 }
 
+/* A picture less is no reason to write nothing: the first one's is told. */
+static void note_failure(struct folder *folder, const struct wn_report_figure *figure,
+                         const struct wn_error *why) {
+    if (folder->note->message[0] == '\0') {
+        wn_error_set(folder->note, WN_E_IO, "the figure '%.80s' is left out: %.300s", figure->title,
+                     why->message);
+    }
+}
+
 static wn_status write_figure(struct folder *folder, const struct wn_report_figure *figure,
                               struct wn_error *err) {
     const char *name = name_file(folder, figure->name);
@@ -242,10 +252,15 @@ static wn_status write_figure(struct folder *folder, const struct wn_report_figu
     if (status != WN_OK || !folder->draws) {
         return status;
     }
-    status = draw(figure, WN_PLOT_SVG, svg, err);
+    struct wn_error why = {0};
+    status = draw(figure, WN_PLOT_SVG, svg, &why);
     status =
-        status == WN_OK ? draw(figure, WN_PLOT_PNG, path_of(folder, name, "png"), err) : status;
-    return status == WN_OK ? keep_picture(folder, figure, svg, err) : status;
+        status == WN_OK ? draw(figure, WN_PLOT_PNG, path_of(folder, name, "png"), &why) : status;
+    if (status != WN_OK) {
+        note_failure(folder, figure, &why);
+        return wn_report_check(folder->report, err);
+    }
+    return keep_picture(folder, figure, svg, err);
 }
 
 /* ---- the folder ---- */
@@ -289,7 +304,7 @@ static wn_status begin_folder(struct folder *folder, struct wn_error *note, stru
 
 wn_status wn_report_write(struct wn_report *report, const char *path, struct wn_error *note,
                           struct wn_error *err) {
-    struct folder folder = {.report = report, .path = path};
+    struct folder folder = {.report = report, .path = path, .note = note};
     *note = (struct wn_error){0};
     wn_status status = begin_folder(&folder, note, err);
     for (int i = 0; i < report->n_sections; i++) {

@@ -7,8 +7,8 @@
 
 /*
  * Writes the folder, which is made if it is not there. Files that are there are replaced once the new
- * ones are complete. Without gnuplot there are no pictures, *note says why, and everything else is
- * written; else *note is empty. WN_E_IO with a sentence, WN_E_MEMORY.
+ * ones are complete. Without gnuplot there are no pictures, and a picture that it cannot draw is left
+ * out; *note says why of the first, and everything else is written. Else *note is empty. WN_E_IO with a sentence, WN_E_MEMORY.
  */
 wn_status wn_report_write(struct wn_report *report, const char *folder, struct wn_error *note,
                           struct wn_error *err);

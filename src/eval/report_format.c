@@ -75,10 +75,28 @@ static int width_of(const char *text) {
     return n;
 }
 
+size_t wn_report_control_bytes(const char *text) {
+    const unsigned char *c = (const unsigned char *)text;
+    if (c[0] != '\0' && (c[0] < ' ' || c[0] == 0x7f)) {
+        return 1;
+    }
+    /* U+0080 to U+009F, and U+061C. */
+    if ((c[0] == 0xc2 && c[1] >= 0x80 && c[1] <= 0x9f) || (c[0] == 0xd8 && c[1] == 0x9c)) {
+        return 2;
+    }
+    /* U+200E, U+200F and U+2028 to U+202E; U+2066 to U+2069. */
+    const bool is_mark = c[0] == 0xe2 && c[1] == 0x80 &&
+                         (c[2] == 0x8e || c[2] == 0x8f || (c[2] >= 0xa8 && c[2] <= 0xae));
+    const bool isolates = c[0] == 0xe2 && c[1] == 0x81 && c[2] >= 0xa6 && c[2] <= 0xa9;
+    return is_mark || isolates ? 3 : 0;
+}
+
 /* Words from files are printed on one line, and cannot command a terminal. */
 static void print_plain(const char *text, FILE *out) {
-    for (; *text != '\0'; text++) {
-        fputc((unsigned char)*text < ' ' || *text == 0x7f ? ' ' : *text, out);
+    while (*text != '\0') {
+        const size_t n = wn_report_control_bytes(text);
+        fputc(n > 0 ? ' ' : *text, out);
+        text += n > 0 ? n : 1;
     }
 }
 
@@ -110,7 +128,8 @@ static bool is_left(const struct wn_report_column *column) {
 }
 
 /* The best is marked by a star, which the others' digits leave room for. Row -1: the heads. */
-static void print_text_row(const struct wn_report_table *table, int row, FILE *out) {
+static void print_text_row(const struct wn_report_table *table, int row, const int *width,
+                           FILE *out) {
     char buffer[2 * WN_REPORT_NUMBER_BYTES], starred[2 * WN_REPORT_NUMBER_BYTES + 1];
     for (int i = 0; i < table->n_columns; i++) {
         const struct wn_report_column *column = &table->column[i];
@@ -125,7 +144,7 @@ static void print_text_row(const struct wn_report_table *table, int row, FILE *o
         if (i == table->n_columns - 1 && is_left(column)) {
             print_plain(text, out);
         } else {
-            print_padded(text, width_of_column(table, i), is_left(column), out);
+            print_padded(text, width[i], is_left(column), out);
         }
     }
     fputc('\n', out);
@@ -134,8 +153,12 @@ static void print_text_row(const struct wn_report_table *table, int row, FILE *o
 static void print_text(const struct wn_report_table *table, FILE *out) {
     print_plain(table->title, out);
     fputs("\n\n", out);
-    for (int row = -1; row < table->n_rows; row++) {
-        print_text_row(table, row, out);
+    int *width = wn_report_alloc(table->report, (size_t)table->n_columns, sizeof *width);
+    for (int i = 0; width != NULL && i < table->n_columns; i++) {
+        width[i] = width_of_column(table, i);
+    }
+    for (int row = -1; width != NULL && row < table->n_rows; row++) {
+        print_text_row(table, row, width, out);
     }
     if (table->note[0] != '\0') {
         fputc('\n', out);
@@ -148,11 +171,13 @@ static void print_text(const struct wn_report_table *table, FILE *out) {
 
 /* Words cannot end a cell, begin a tag or mark up what follows. */
 void wn_report_print_markdown(const char *text, FILE *out) {
-    for (; *text != '\0'; text++) {
+    while (*text != '\0') {
+        const size_t n = wn_report_control_bytes(text);
         if (strchr("\\`*_[]<>|&#~", *text) != NULL) {
             fputc('\\', out);
         }
-        fputc((unsigned char)*text < ' ' ? ' ' : *text, out);
+        fputc(n > 0 ? ' ' : *text, out);
+        text += n > 0 ? n : 1;
     }
 }
 
@@ -192,13 +217,16 @@ static void print_markdown_table(const struct wn_report_table *table, FILE *out)
 
 /* ---- CSV (RFC 4180) ---- */
 
-/* A field that a spreadsheet would take for a formula begins with a quote character. */
+/* A field that a spreadsheet would take for a formula begins with a quote character. Characters that
+ * command a terminal become blanks, but for those that a quoted field may hold. */
 static void print_field(const char *text, const char *behind, FILE *out) {
     fputc('"', out);
     fputs(text[0] != '\0' && strchr("=+-@\t\r", text[0]) != NULL ? "'" : "", out);
-    for (const char *c = text; *c != '\0'; c++) {
-        fputs(*c == '"' ? "\"" : "", out);
-        fputc(*c, out);
+    while (*text != '\0') {
+        const size_t n = strchr("\t\r\n", *text) == NULL ? wn_report_control_bytes(text) : 0;
+        fputs(*text == '"' ? "\"" : "", out);
+        fputc(n > 0 ? ' ' : *text, out);
+        text += n > 0 ? n : 1;
     }
     fprintf(out, "%s\"", behind);
 }

@@ -66,6 +66,10 @@ static wn_status find_run(struct reader *reader, json_t *header, struct wn_error
 static wn_status take_header(struct reader *reader, json_t *header, struct wn_error *err) {
     struct wn_error why = {0};
     const json_int_t version = json_integer_value(json_object_get(header, "version"));
+    if (version < 1) {
+        return refuse_line(
+            reader, "is damaged: its version is no whole number from 1; restore the file", err);
+    }
     if (version != WN_RESULTS_VERSION) {
         return wn_error_set(err, WN_E_FORMAT,
                             "cannot report %.200s (line %lld: results of version %lld, and this "

@@ -82,6 +82,20 @@ done
 [ -z "$(find "$work/bare" -name '*.svg' -o -name '*.part')" ] || fail "pictures or parts are left"
 refused 1 'cannot make the folder /nonexistent/a/b' report "$results/ratio.jsonl" -o /nonexistent/a/b
 
+# A gnuplot that draws two pictures and then fails: the page is written without the others, and one note says so.
+cat >"$work/bin/gnuplot" <<END
+#!/bin/sh
+echo x >>"$work/drawn"
+[ "\$(wc -l <"$work/drawn")" -le 3 ] || { echo "line 7: no such palette" >&2; exit 1; }
+echo "warning: an empty range" >&2
+echo '<svg></svg>'
+END
+PATH=$work/bin:$PATH run 0 report "$results"/*.jsonl -o "$work/partly"
+says "the figure '.*' is left out: cannot draw the plot \\(gnuplot failed: line 7: no such palette\\)"
+[ "$(grep -c '' <<<"$err")" -eq 1 ] || fail "more than one note: $err"
+[ -s "$work/partly/report.html" ] || fail "no page where a picture failed"
+[ -s "$work/partly/speed-memory-2-f16.tsv" ] || fail "no numbers where a picture failed"
+
 if command -v gnuplot >/dev/null; then
     run 0 report "$results/fidelity.jsonl" "$results/ruler.jsonl" "$results/speed.jsonl" -o "$work/full"
     [ -z "$err" ] || fail "notes although gnuplot is there"

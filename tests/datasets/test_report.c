@@ -437,6 +437,24 @@ static void ratios(void **state) {
     json_decref(run);
 }
 
+/* What commands a terminal, or turns the direction of text, is a blank in each form. */
+static void words_that_command(void **state) {
+    (void)state;
+    json_t *run = run_of("fidelity");
+    add(run,
+        fidelity("a", "x\x1b[1m\xc2\x9b[2m\xe2\x80\xae\xe2\x81\xa6\xd8\x9c\xc3\xa4\xe2\x80\x93y",
+                 0.5, 1, 1));
+    for (int form = WN_REPORT_TEXT; form <= WN_REPORT_CSV; form++) {
+        char *text = printed(run, (enum wn_report_form)form);
+        holds(text, form == WN_REPORT_MARKDOWN ? "x \\[1m \\[2m   \xc3\xa4\xe2\x80\x93y"
+                                               : "x [1m [2m   \xc3\xa4\xe2\x80\x93y");
+        assert_null(strstr(text, "\x1b"));
+        assert_null(strstr(text, "\xc2\x9b"));
+        free(text);
+    }
+    json_decref(run);
+}
+
 /* ---- what is refused ---- */
 
 static void refusals(void **state) {
@@ -497,6 +515,7 @@ int main(void) {
                                        cmocka_unit_test(attention_of_several_texts),
                                        cmocka_unit_test(attention_errors),
                                        cmocka_unit_test(ratios),
+                                       cmocka_unit_test(words_that_command),
                                        cmocka_unit_test(refusals)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -96,6 +96,8 @@ static void refusals(void **state) {
     refused(CELL("a", "1"), NULL, "(it holds no results of Winnow's; give a file");
     refused(HEADER("ratio", "3", "2", "X"), NULL,
             "(line 1: results of version 2, and this program reads version 1;");
+    refused(HEADER("ratio", "3", "\"1\"", "X"), NULL,
+            "(line 1 is damaged: its version is no whole number from 1;");
     refused(RATIO CELL("a", "1") "nonsense\n" CELL("b", "2"), NULL, "(line 3 is damaged;");
     refused(RATIO "{\"cell\": \"a\"}\n", NULL, "(line 2 is damaged;");
     refused(RATIO "{\"cell\": \"a\", \"values\": [1]}\n", NULL, "(line 2 is damaged;");

@@ -243,6 +243,8 @@ static void failures(void **state) {
     (void)state;
     expect_failure("echo half; exit 3", "gnuplot failed");
     expect_failure("exit 0", "gnuplot failed");
+    expect_failure("echo 'Warning: x' >&2; echo 'line 3: oops' >&2; exit 3",
+                   "gnuplot failed: line 3: oops");
     expect_failure("echo half; kill -9 $$", "gnuplot failed");
     stand_in("cat");
     assert_int_equal(wn_plot_heat_map(&map, WN_PLOT_SVG, "/nonexistent/a.svg", &err), WN_E_IO);
