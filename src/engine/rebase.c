@@ -173,8 +173,6 @@ wn_status wn_session_move_down(struct wn_session *session, struct wn_error *err)
     free(r.idx);
     free(r.position);
     free(r.moved);
-    /* What it took is not wanted again for thousands of tokens. */
-    wn_engine_trim(session->engine);
     return status == WN_OK ? WN_OK
                            : wn_error_set(err, status, "no memory to re-base %lld entries",
                                           (long long)usage.n_entries);
