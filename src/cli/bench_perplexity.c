@@ -135,16 +135,15 @@ static wn_status parse(int argc, char **argv, struct options *options, struct wn
 /* The built-in texts are one, so that it is longer than the budgets. */
 static wn_status join_texts(struct wn_bench_texts *texts, struct wn_error *err) {
     struct wn_bench_text *first = &texts->text[0];
+    wn_status status = WN_OK;
+    for (int i = 1; status == WN_OK && i < texts->n; i++) {
+        status = wn_tokens_append(&first->tokens, &texts->text[i].tokens, err);
+    }
+    if (status != WN_OK) {
+        return status;
+    }
     for (; texts->n > 1; texts->n--) {
-        struct wn_tokens *all = &first->tokens, *next = &texts->text[1].tokens;
-        int32_t *id = realloc(all->id, (size_t)(all->n + next->n) * sizeof *id);
-        if (id == NULL) {
-            return wn_error_set(err, WN_E_MEMORY, "out of memory for the text");
-        }
-        memcpy(id + all->n, next->id, (size_t)next->n * sizeof *id);
-        *all = (struct wn_tokens){.id = id, .n = all->n + next->n};
-        wn_tokens_free(next);
-        memmove(first + 1, first + 2, (size_t)(texts->n - 2) * sizeof *first);
+        wn_tokens_free(&texts->text[texts->n - 1].tokens);
     }
     snprintf(first->name, sizeof first->name, "built-in");
     wn_content_hash(first->tokens.id, (size_t)first->tokens.n * sizeof *first->tokens.id,

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "eval/longbench_run.h"
 
+#include "eval/tokens.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -126,7 +128,7 @@ static wn_status tokenize(const struct wn_longbench_run *bench, struct item *ite
         status = wn_model_tokenize(model, question.bytes, question.n, false, &rest, err);
     }
     if (status == WN_OK) {
-        status = wn_task_join(&out->tokens, &rest, err);
+        status = wn_tokens_append(&out->tokens, &rest, err);
     }
     if (status == WN_OK) {
         const int64_t n = out->tokens.n;
@@ -153,10 +155,10 @@ static wn_status make_prompt(const struct wn_longbench_run *bench, struct item *
     }
     out->n_context = out->tokens.n + bare.n_context;
     if (status == WN_OK) {
-        status = wn_task_join(&out->tokens, &bare.tokens, err);
+        status = wn_tokens_append(&out->tokens, &bare.tokens, err);
     }
     if (status == WN_OK) {
-        status = wn_task_join(&out->tokens, &after, err);
+        status = wn_tokens_append(&out->tokens, &after, err);
     }
     wn_tokens_free(&bare.tokens);
     wn_tokens_free(&after);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "eval/ruler_prompt.h"
 
+#include "eval/tokens.h"
+
 static int64_t count_tokens(void *user, const char *context, size_t n_context, const char *question,
                             size_t n_question) {
     const struct wn_model *model = user;
@@ -27,7 +29,7 @@ static wn_status tokenize(const struct wn_model *model, struct wn_ruler_prompt *
             wn_model_chat_question(model, sample->question, sample->n_question, &question, err);
     }
     if (status == WN_OK) {
-        status = wn_task_join(&prompt->tokens, &question, err);
+        status = wn_tokens_append(&prompt->tokens, &question, err);
     }
     wn_tokens_free(&question);
     return status;

@@ -45,17 +45,6 @@ const struct wn_target_group *wn_target_groups(int *n) {
     return groups;
 }
 
-static wn_status append_all(struct wn_tokens *all, const struct wn_tokens *text) {
-    int32_t *larger = realloc(all->id, (size_t)(all->n + text->n) * sizeof *larger);
-    if (larger == NULL) {
-        return WN_E_MEMORY;
-    }
-    all->id = larger;
-    memcpy(all->id + all->n, text->id, (size_t)text->n * sizeof *larger);
-    all->n += text->n;
-    return WN_OK;
-}
-
 static wn_status read_text(struct wn_targets *targets, const char *name, struct wn_error *err) {
     char path[4096];
     struct wn_text_file file = {0};
@@ -80,7 +69,7 @@ wn_status wn_targets_open(struct wn_targets *targets, struct wn_error *err) {
     }
     while (status == WN_OK && targets->all.n < LONG_TOKENS) {
         for (int i = 0; status == WN_OK && i < targets->n_texts; i++) {
-            status = append_all(&targets->all, &targets->text[i]);
+            status = wn_tokens_append(&targets->all, &targets->text[i], err);
         }
     }
     if (status != WN_OK) {

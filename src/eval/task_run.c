@@ -10,19 +10,6 @@ bool wn_task_progress(const struct wn_task_run *run, int64_t n) {
     return run->on_progress == NULL || run->on_progress(run->user, run->n_done + n, run->n_total);
 }
 
-wn_status wn_task_join(struct wn_tokens *a, const struct wn_tokens *b, struct wn_error *err) {
-    if (b->n == 0) {
-        return WN_OK;
-    }
-    int32_t *larger = realloc(a->id, (size_t)(a->n + b->n) * sizeof *larger);
-    if (larger == NULL) {
-        return wn_error_set(err, WN_E_MEMORY, "out of memory for a prompt");
-    }
-    memcpy(larger + a->n, b->id, (size_t)b->n * sizeof *larger);
-    *a = (struct wn_tokens){.id = larger, .n = a->n + b->n};
-    return WN_OK;
-}
-
 /* ---- cells ---- */
 
 struct cell_name {

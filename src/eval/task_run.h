@@ -67,8 +67,6 @@ int64_t wn_task_cost(const struct wn_task_run *run, const char *name, int64_t n_
 wn_status wn_task_measure(struct wn_task_run *run, const struct wn_task_sample *sample,
                           struct wn_error *err);
 
-/* Appends b's tokens to a. WN_E_MEMORY, and a is as it was. */
-wn_status wn_task_join(struct wn_tokens *a, const struct wn_tokens *b, struct wn_error *err);
 /* Tells on_progress that n more tokens than n_done are fed; whether to go on. */
 bool wn_task_progress(const struct wn_task_run *run, int64_t n);
 
