@@ -8,6 +8,7 @@
 
 #include "core/cache_format.h"
 #include "core/pool.h"
+#include "kernels/page.h"
 
 /* A store being made of a file. */
 struct loader {
@@ -99,6 +100,14 @@ static wn_status load_full_page(struct loader *l, int layer, int head, int64_t *
     return push_page(l, layer, head, page, WN_PAGE_LEN);
 }
 
+static void take_rows(const struct wn_page_layout *layout, enum wn_page_part part,
+                      const uint8_t *row, uint8_t *page, int n) {
+    const struct wn_page_rows rows = wn_page_rows(layout, part);
+    for (int e = 0; e < n; e++, row += rows.row_bytes) {
+        wn_page_put_row(&rows, row, page, e);
+    }
+}
+
 /* The rows of a tail stand one array behind the other, without room for more. */
 static wn_status load_tail(struct loader *l, int layer, int head, int n_rows, int64_t *next) {
     const struct wn_page_layout *layout = &l->file->shape[layer].layout;
@@ -114,8 +123,8 @@ static wn_status load_tail(struct loader *l, int layer, int head, int n_rows, in
     }
     struct wn_page *page = wn_pool_page_new(l->pool, layout->page_bytes);
     if (page != NULL) {
-        memcpy(page->data, k, n * layout->k_row_bytes);
-        memcpy(page->data + layout->v_offset, v, n * layout->v_row_bytes);
+        take_rows(layout, WN_PAGE_K, k, page->data, n_rows);
+        take_rows(layout, WN_PAGE_V, v, page->data, n_rows);
         memcpy(page->data + layout->b_offset, log_weights, n * sizeof(float));
         memcpy(page->data + layout->position_offset, positions, n * sizeof(int32_t));
     }

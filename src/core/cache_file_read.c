@@ -55,6 +55,13 @@ static wn_status check_magic(const struct wn_cache_file *file, struct wn_error *
                             "version %d is read)",
                             file->path, (unsigned long long)version, WN_CACHE_VERSION);
     }
+    if (version == WN_CACHE_VERSION_GONE) {
+        return wn_error_set(
+            err, WN_E_FORMAT,
+            "%.300s was made by an older winnow, in a version of the format that is "
+            "no longer read: make it anew",
+            file->path);
+    }
     if (version < WN_CACHE_VERSION_HALVES) {
         return wn_cache_damaged(file, err, "there is no version %llu of its format",
                                 (unsigned long long)version);

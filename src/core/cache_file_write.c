@@ -10,6 +10,7 @@
 
 #include "core/cache_format.h"
 #include "core/utf8.h"
+#include "kernels/page.h"
 
 enum { BLOCK_BYTES = 1 << 20 };
 /* Largest head of a file: header, table and the padding behind them. */
@@ -172,6 +173,23 @@ static void put_head_length(struct writer *w, int layer, int head) {
     put_number(w, (uint64_t)wn_store_length(w->store, layer, head));
 }
 
+/* The first n rows of a part of a page, one behind the other. */
+static void put_rows(struct writer *w, const struct wn_page_layout *layout, enum wn_page_part part,
+                     const uint8_t *page, int n) {
+    const struct wn_page_rows rows = wn_page_rows(layout, part);
+    if (!wn_type_is_quantised(rows.type)) {
+        put_bytes(w, page + rows.offset, (size_t)n * rows.row_bytes);
+        return;
+    }
+    for (int e = 0; e < n; e++) {
+        for (int b = 0; b < wn_quant_n_blocks(rows.dim); b++) {
+            uint8_t block[WN_BLOCK_MAX_BYTES];
+            wn_page_block(&rows, page, e, b, block);
+            put_bytes(w, block, wn_quant_block_bytes(rows.type));
+        }
+    }
+}
+
 /* The used rows of a last page that is not full. */
 static void put_head_tail(struct writer *w, int layer, int head) {
     const struct wn_kv kv = wn_store_kv(w->store, layer, head);
@@ -182,8 +200,8 @@ static void put_head_tail(struct writer *w, int layer, int head) {
         return;
     }
     const uint8_t *page = kv.pages[length / WN_PAGE_LEN];
-    put_bytes(w, page, n * layout->k_row_bytes);
-    put_bytes(w, page + layout->v_offset, n * layout->v_row_bytes);
+    put_rows(w, layout, WN_PAGE_K, page, (int)n);
+    put_rows(w, layout, WN_PAGE_V, page, (int)n);
     put_bytes(w, page + layout->b_offset, n * sizeof(float));
     put_bytes(w, page + layout->position_offset, n * sizeof(int32_t));
 }

@@ -9,8 +9,14 @@
 
 #include "core/cache_file.h"
 
-/* The newest version that is read. Files get the oldest that has what they hold. */
-enum { WN_CACHE_VERSION_HALVES = 1, WN_CACHE_VERSION_QUANTISED = 2, WN_CACHE_VERSION = 2 };
+/* The newest version that is read. Files get the oldest that has what they hold. Version 2 had
+ * quantised rows one behind the other in its pages, and is no longer read. */
+enum {
+    WN_CACHE_VERSION_HALVES = 1,
+    WN_CACHE_VERSION_GONE = 2,
+    WN_CACHE_VERSION_QUANTISED = 3,
+    WN_CACHE_VERSION = 3
+};
 
 enum { WN_CACHE_MAGIC_BYTES = 8 };
 extern const uint8_t wn_cache_magic[WN_CACHE_MAGIC_BYTES];

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/pool.h"
+#include "kernels/page.h"
 
 /* The pages of a head, and beside them their payload addresses in the form kernels read. */
 struct page_list {
@@ -127,11 +128,11 @@ static const int32_t *page_positions_const(const struct wn_page_layout *layout,
 /* Copies n entries from row src_row on to row dst_row on. */
 static void copy_rows(const struct wn_page_layout *layout, uint8_t *dst, int64_t dst_row,
                       const uint8_t *src, int64_t src_row, int64_t n) {
-    size_t to = (size_t)dst_row, from = (size_t)src_row, count = (size_t)n;
-    memcpy(dst + to * layout->k_row_bytes, src + from * layout->k_row_bytes,
-           count * layout->k_row_bytes);
-    memcpy(dst + layout->v_offset + to * layout->v_row_bytes,
-           src + layout->v_offset + from * layout->v_row_bytes, count * layout->v_row_bytes);
+    const struct wn_page_rows keys = wn_page_rows(layout, WN_PAGE_K);
+    const struct wn_page_rows values = wn_page_rows(layout, WN_PAGE_V);
+    const size_t to = (size_t)dst_row, from = (size_t)src_row, count = (size_t)n;
+    wn_page_copy_rows(&keys, dst, (int)dst_row, src, (int)src_row, (int)n);
+    wn_page_copy_rows(&values, dst, (int)dst_row, src, (int)src_row, (int)n);
     memcpy(page_log_weights(layout, dst) + to, page_log_weights_const(layout, src) + from,
            count * sizeof(float));
     memcpy(page_positions(layout, dst) + to, page_positions_const(layout, src) + from,
@@ -355,24 +356,12 @@ wn_status wn_store_reserve(struct wn_store *store, int64_t n_new) {
     return ok ? WN_OK : WN_E_MEMORY;
 }
 
-static uint8_t *reserved_page(const struct head *h, int64_t i_new, size_t *row) {
+uint8_t *wn_store_reserved(struct wn_store *store, int layer, int head, int64_t i_new, int *row) {
+    const struct head *h = head_of(store, layer, head);
     assert(i_new >= 0 && i_new < h->n_reserved);
-    int64_t entry = h->length + i_new;
-    *row = (size_t)(entry % WN_PAGE_LEN);
+    const int64_t entry = h->length + i_new;
+    *row = (int)(entry % WN_PAGE_LEN);
     return h->list.page[entry / WN_PAGE_LEN]->data;
-}
-
-void *wn_store_row_k(struct wn_store *store, int layer, int head, int64_t i_new) {
-    size_t row;
-    uint8_t *data = reserved_page(head_of(store, layer, head), i_new, &row);
-    return data + row * store->shape[layer].layout.k_row_bytes;
-}
-
-void *wn_store_row_v(struct wn_store *store, int layer, int head, int64_t i_new) {
-    size_t row;
-    uint8_t *data = reserved_page(head_of(store, layer, head), i_new, &row);
-    const struct wn_page_layout *layout = &store->shape[layer].layout;
-    return data + layout->v_offset + row * layout->v_row_bytes;
 }
 
 void wn_store_commit(struct wn_store *store, int64_t n_new, const int32_t *position) {
@@ -383,9 +372,9 @@ void wn_store_commit(struct wn_store *store, int64_t n_new, const int32_t *posit
             struct head *h = &store->head[i_head];
             assert(n_new >= 0 && n_new <= h->n_reserved);
             for (int64_t i = 0; i < n_new; i++) {
-                size_t row;
-                uint8_t *data = reserved_page(h, i, &row);
-                page_positions(layout, data)[row] = position[i];
+                const int64_t entry = h->length + i;
+                uint8_t *data = h->list.page[entry / WN_PAGE_LEN]->data;
+                page_positions(layout, data)[entry % WN_PAGE_LEN] = position[i];
             }
             h->length += n_new;
             h->n_reserved -= n_new;
@@ -461,13 +450,14 @@ static void fill_page(const struct retention *r, int64_t first, int64_t last, ui
         memcpy(page_positions(layout, data), kept->position + first,
                (size_t)(last - first) * sizeof(int32_t));
     }
+    const struct wn_page_rows keys = wn_page_rows(layout, WN_PAGE_K);
+    const struct wn_page_rows values = wn_page_rows(layout, WN_PAGE_V);
     for (j = first; kept->key != NULL && j < last; j++) {
-        uint8_t *row = data + (size_t)(j - first) * layout->k_row_bytes;
-        r->kernels->encode_row(layout->k_type, kept->key + j * layout->k_dim, row, layout->k_dim);
+        wn_page_encode_row(r->kernels, &keys, kept->key + j * keys.dim, data, (int)(j - first));
     }
     for (j = first; kept->value != NULL && j < last; j++) {
-        uint8_t *row = data + layout->v_offset + (size_t)(j - first) * layout->v_row_bytes;
-        r->kernels->encode_row(layout->v_type, kept->value + j * layout->v_dim, row, layout->v_dim);
+        wn_page_encode_row(r->kernels, &values, kept->value + j * values.dim, data,
+                           (int)(j - first));
     }
 }
 

@@ -5,7 +5,7 @@
  * reference-counted, and are shared between forked stores until one of them writes (copy on write).
  *
  * A store is used by one thread at a time, except that between wn_store_reserve and wn_store_commit
- * any number of threads may write distinct rows through wn_store_row_*. A pool may be shared by
+ * any number of threads may write distinct entries of wn_store_reserved. A pool may be shared by
  * stores on several threads.
  */
 #ifndef WN_STORE_H
@@ -62,9 +62,9 @@ struct wn_kv wn_store_kv(const struct wn_store *store, int layer, int head);
  * store; their log-weights are 0, so that kernels may read them before the commit. On failure
  * (WN_E_MEMORY) lengths and contents are unchanged. */
 wn_status wn_store_reserve(struct wn_store *store, int64_t n_new);
-/* Address of the key / value row of reserved entry `i_new` (0-based after the current length). */
-void *wn_store_row_k(struct wn_store *store, int layer, int head, int64_t i_new);
-void *wn_store_row_v(struct wn_store *store, int layer, int head, int64_t i_new);
+/* The page of reserved entry `i_new` (0-based after the current length), and in *row which of its
+ * entries that is; page.h writes it. */
+uint8_t *wn_store_reserved(struct wn_store *store, int layer, int head, int64_t i_new, int *row);
 /* Appends the n_new reserved rows to every head, at positions position[0..n_new). */
 void wn_store_commit(struct wn_store *store, int64_t n_new, const int32_t *position);
 

@@ -6,6 +6,8 @@
 #include <sched.h>
 #include <string.h>
 
+#include "kernels/page.h"
+
 /* ---- life ---- */
 
 /* Enough for the layer's shape, and for one of halves, which the self-check has. */
@@ -154,16 +156,15 @@ void wn_attention_append(void *user, int layer, bool is_value, const struct wn_a
     const struct wn_layer_geometry *geometry = &attention->geometry[layer];
     for (int s = 0; s < attention->n_spans; s++) {
         const struct wn_span *span = &attention->spans[s];
-        const struct wn_page_layout *layout = &wn_store_shape(span->store, layer)->layout;
-        const int dim = is_value ? layout->v_dim : layout->k_dim;
-        const enum wn_type type = is_value ? layout->v_type : layout->k_type;
+        const struct wn_page_rows rows = wn_page_rows(&wn_store_shape(span->store, layer)->layout,
+                                                      is_value ? WN_PAGE_V : WN_PAGE_K);
         for (int i = thread; i < span->n_rows; i += n_threads) {
             const float *row =
                 (const float *)(args->rows + (size_t)(span->row0 + i) * args->row_stride_bytes);
             for (int head = 0; head < geometry->n_kv_heads; head++) {
-                void *dst = is_value ? wn_store_row_v(span->store, layer, head, i)
-                                     : wn_store_row_k(span->store, layer, head, i);
-                attention->kernels->encode_row(type, row + (size_t)head * (size_t)dim, dst, dim);
+                int e;
+                uint8_t *page = wn_store_reserved(span->store, layer, head, i, &e);
+                wn_page_encode_row(attention->kernels, &rows, row + head * rows.dim, page, e);
             }
         }
     }

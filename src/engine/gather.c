@@ -5,6 +5,7 @@
 
 #include "core/arrays.h"
 #include "engine/engine.h"
+#include "kernels/page.h"
 
 void wn_gathered_free(struct wn_gathered *all) {
     wn_free_arrays(all->log_weight, all->n_heads);
@@ -19,29 +20,26 @@ void wn_session_read_rows(const struct wn_session *session, int layer, int head,
                           float *v) {
     const struct wn_kernels *kernels = session->engine->kernels;
     const struct wn_kv kv = wn_store_kv(session->store, layer, head);
-    const struct wn_page_layout *layout = kv.layout;
+    const struct wn_page_rows keys = wn_page_rows(kv.layout, WN_PAGE_K);
+    const struct wn_page_rows values = wn_page_rows(kv.layout, WN_PAGE_V);
     const int64_t n = wn_store_length(session->store, layer, head);
     for (int64_t i = 0; i < n; i++) {
         const uint8_t *page = kv.pages[i / WN_PAGE_LEN];
-        const size_t row = (size_t)(i % WN_PAGE_LEN);
+        const int e = (int)(i % WN_PAGE_LEN);
         if (k != NULL)
-            kernels->decode_row(layout->k_type, page + row * layout->k_row_bytes,
-                                k + i * layout->k_dim, layout->k_dim);
+            wn_page_decode_row(kernels, &keys, page, e, k + i * keys.dim);
         if (v != NULL)
-            kernels->decode_row(layout->v_type, page + layout->v_offset + row * layout->v_row_bytes,
-                                v + i * layout->v_dim, layout->v_dim);
+            wn_page_decode_row(kernels, &values, page, e, v + i * values.dim);
     }
 }
 
 void wn_session_read_keys(const struct wn_session *session, int layer, int head, const int32_t *idx,
                           int64_t n, float *k) {
     const struct wn_kv kv = wn_store_kv(session->store, layer, head);
-    const struct wn_page_layout *layout = kv.layout;
+    const struct wn_page_rows keys = wn_page_rows(kv.layout, WN_PAGE_K);
     for (int64_t j = 0; j < n; j++)
-        session->engine->kernels->decode_row(
-            layout->k_type,
-            kv.pages[idx[j] / WN_PAGE_LEN] + (size_t)(idx[j] % WN_PAGE_LEN) * layout->k_row_bytes,
-            k + j * layout->k_dim, layout->k_dim);
+        wn_page_decode_row(session->engine->kernels, &keys, kv.pages[idx[j] / WN_PAGE_LEN],
+                           idx[j] % WN_PAGE_LEN, k + j * keys.dim);
 }
 
 /* The pipeline's reader. */

@@ -6,6 +6,7 @@
 
 #include "core/clock.h"
 #include "core/parallel.h"
+#include "kernels/page.h"
 
 enum { PART_ENTRIES = 8 * WN_PAGE_LEN, HEAD_PARTS = WN_BENCH_ENTRIES / PART_ENTRIES };
 enum { HEAD_PAGES = WN_BENCH_ENTRIES / WN_PAGE_LEN, N_PAGES = WN_BENCH_HEADS * HEAD_PAGES };
@@ -24,17 +25,13 @@ static void fill_page(const struct wn_attend_bench *bench, uint64_t *state) {
     const struct wn_page_layout *layout = &bench->layout;
     float row[DIM];
     memset(bench->data, 0, layout->page_bytes);
-    for (size_t i = 0; i < 2 * WN_PAGE_LEN; i++) {
-        const bool is_value = i >= WN_PAGE_LEN;
-        const size_t e = i % WN_PAGE_LEN;
+    for (int i = 0; i < 2 * WN_PAGE_LEN; i++) {
+        const struct wn_page_rows rows =
+            wn_page_rows(layout, i < WN_PAGE_LEN ? WN_PAGE_K : WN_PAGE_V);
         for (int c = 0; c < DIM; c++) {
             row[c] = uniform(state);
         }
-        bench->kernels->encode_row(is_value ? layout->v_type : layout->k_type, row,
-                                   bench->data + (is_value
-                                                      ? layout->v_offset + e * layout->v_row_bytes
-                                                      : e * layout->k_row_bytes),
-                                   DIM);
+        wn_page_encode_row(bench->kernels, &rows, row, bench->data, i % WN_PAGE_LEN);
     }
 }
 

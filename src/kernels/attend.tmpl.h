@@ -43,11 +43,13 @@ WN_INLINE float exp_scores(float *s, float shift) {
 
 /*
  * Joins a page's scores of n rows, s [n][WN_PAGE_LEN], to their running maxima and sums; s becomes
- * exp(s + b - m), and alpha[i] the factor for what row row_first + i has accumulated before. Each
- * step runs over all rows, so that those of several rows overlap.
+ * exp(s + b - m), alpha[i] the factor for what row row_first + i has accumulated before, and peak[i],
+ * unless peak is NULL, the largest s. Each step runs over all rows, so that those of several rows
+ * overlap.
  */
 static void softmax_rows(const struct work *w, int row_first, int n, float *s, float *alpha,
-                         const struct page_span *span, float cap, const struct wn_partial *out) {
+                         float *peak, const struct page_span *span, float cap,
+                         const struct wn_partial *out) {
     enum { MAX_ROWS = 16 };
     assert(n <= MAX_ROWS);
     float shift[MAX_ROWS];
@@ -63,6 +65,12 @@ static void softmax_rows(const struct work *w, int row_first, int n, float *s, f
         /* As long as a row has seen nothing, exp(-inf - 0) = 0 keeps everything at zero. */
         shift[i] = out->m[r] == -INFINITY ? 0 : out->m[r];
         growth[i] = old - shift[i];
+        if (peak != NULL) {
+            peak[i] = max - shift[i];
+        }
+    }
+    for (int i = 0; peak != NULL && i < STREAM_ROWS; i += VL) {
+        vf_store(peak + i, vf_exp_bounded(vf_load(peak + i)));
     }
     for (int i = 0; i < MAX_ROWS; i += VL) {
         vf_store(growth + i, vf_exp_bounded(vf_load(growth + i)));
@@ -112,7 +120,7 @@ static void attend_finish(const struct work *w, const struct wn_page_layout *lay
     for (int r = 0; out->acc != NULL && r < w->n_rows; r++) {
         float *acc = w->acc + (size_t)r * w->v_pad;
         if (wn_type_is_quantised(layout->v_type)) {
-            wn_hadamard(acc, wn_quant_n_blocks(layout->v_dim), 1.0f / WN_BLOCK_LEN);
+            transform(acc, wn_quant_n_blocks(layout->v_dim), 1.0f / WN_BLOCK_LEN);
         }
         memcpy(out->acc + (size_t)r * layout->v_dim, acc, (size_t)layout->v_dim * sizeof(float));
     }
@@ -176,9 +184,6 @@ WN_INLINE void stream_values_fixed(const struct work *w, const struct page_span 
 
 /* Passes over a page's entries: for each step of rows one for scores, one per column block. */
 static int n_passes(const struct work *w, const struct wn_page_layout *layout) {
-    if (wn_type_is_quantised(layout->v_type)) {
-        return n_row_steps(w->n_rows) * (1 + 2 * wn_quant_n_blocks(layout->v_dim));
-    }
     const int n_vectors = (layout->v_dim + VL - 1) / VL;
     const int n_full = layout->v_dim / (4 * VL);
     return n_row_steps(w->n_rows) * (1 + n_full + (n_vectors - 4 * n_full));
@@ -186,19 +191,21 @@ static int n_passes(const struct work *w, const struct wn_page_layout *layout) {
 
 static void stream_page(const struct work *w, const struct page_span *span, float cap,
                         const uint8_t *next, const struct wn_partial *out) {
+    /* Quantised parts see to what they read themselves. */
+    const bool has_half_values = !wn_type_is_quantised(span->layout->v_type);
     struct prefetch prefetch =
-        prefetch_page(next, span->layout->position_offset, n_passes(w, span->layout));
+        has_half_values
+            ? prefetch_page(next, span->layout->position_offset, n_passes(w, span->layout))
+            : prefetch_page(next, span->layout->v_offset, n_row_steps(w->n_rows));
     stream_scores(w, span, &prefetch);
-    softmax_rows(w, 0, w->n_rows, w->s, w->alpha, span, cap, out);
+    softmax_rows(w, 0, w->n_rows, w->s, w->alpha, has_half_values ? NULL : w->peak, span, cap, out);
     keep_rows(out, span->first / WN_PAGE_LEN, 0, w->n_rows, w->s);
-#if defined(WN_HAS_I16)
-    if (wn_type_is_quantised(span->layout->v_type)) {
+    if (!has_half_values) {
         if (out->acc != NULL) {
-            stream_quantised_values(w, span, &prefetch);
+            stream_quantised_values(w, span);
         }
         return;
     }
-#endif
     for (int r = 0; out->acc != NULL && r < w->n_rows;) {
         const int n = few_rows(w->n_rows - r);
         switch (n) {
@@ -225,9 +232,10 @@ static void attend_stream(const struct wn_kv *kv, int64_t first, int64_t last,
     attend_start(w, out);
     narrow_range(w, &first, &last);
     for (int64_t i_page = first / WN_PAGE_LEN; i_page < page_last(first, last); i_page++) {
-        const struct page_span span = page_span(kv, i_page, first, last, w->bias);
-        const bool has_next = i_page + 1 < page_last(first, last);
-        stream_page(w, &span, rows->softcap, has_next ? kv->pages[i_page + 1] : NULL, out);
+        struct page_span span = page_span(kv, i_page, first, last, w->bias);
+        const uint8_t *next = i_page + 1 < page_last(first, last) ? kv->pages[i_page + 1] : NULL;
+        span_set_next(&span, next);
+        stream_page(w, &span, rows->softcap, next, out);
     }
     attend_finish(w, kv->layout, out);
 }
@@ -272,7 +280,7 @@ static void attend_block(const struct work *w, const struct page_span *span, int
         const int n_left = w->n_rows - t * TILE_ROWS;
         const int n = n_left < TILE_ROWS ? n_left : TILE_ROWS;
         float *s = w->s + (size_t)i_row * WN_PAGE_LEN;
-        softmax_rows(w, t * TILE_ROWS, n, s, w->alpha + i_row, span, cap, out);
+        softmax_rows(w, t * TILE_ROWS, n, s, w->alpha + i_row, NULL, span, cap, out);
         keep_rows(out, span->first / WN_PAGE_LEN, t * TILE_ROWS, n, s);
     }
     for (int i_panel = 0; out->acc != NULL && i_panel < w->v_pad / PANEL; i_panel++) {
@@ -323,7 +331,7 @@ static void attend(const struct wn_kv *kv, int64_t first, int64_t last, const st
                    struct wn_partial *out, void *scratch) {
     struct work w;
     work_init(&w, kv->layout, rows->n_rows, scratch);
-    if (streams(kv->layout, rows->n_rows)) {
+    if (rows->n_rows <= STREAM_ROWS) {
         attend_stream(kv, first, last, rows, out, &w);
     } else {
         attend_tiles(kv, first, last, rows, out, &w);

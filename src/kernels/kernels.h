@@ -27,8 +27,8 @@
 enum { WN_PAGE_LEN = 64 };
 
 /* Where the parts of a page lie, in bytes from its start; every part is 64-byte aligned.
- * K rows [WN_PAGE_LEN][k_row_bytes], V rows [WN_PAGE_LEN][v_row_bytes], b float [WN_PAGE_LEN],
- * position int32 [WN_PAGE_LEN]. */
+ * WN_PAGE_LEN K rows of k_row_bytes, as many V rows of v_row_bytes (page.h says how the rows of
+ * quantised types stand), b float [WN_PAGE_LEN], position int32 [WN_PAGE_LEN]. */
 struct wn_page_layout {
     enum wn_type k_type, v_type;
     int k_dim, v_dim; /* elements in a row: head dimension of keys and of values, >= 1 */
@@ -42,7 +42,7 @@ size_t wn_type_row_bytes(enum wn_type type, int n);
 void wn_page_layout_init(struct wn_page_layout *layout, enum wn_type k_type, int k_dim,
                          enum wn_type v_type, int v_dim);
 
-/* The entries of one KV head: entry i is row i % WN_PAGE_LEN of pages[i / WN_PAGE_LEN]. */
+/* The entries of one KV head: entry i is entry i % WN_PAGE_LEN of pages[i / WN_PAGE_LEN]. */
 struct wn_kv {
     const struct wn_page_layout *layout;
     const uint8_t *const *pages;

@@ -49,8 +49,9 @@ static void observe_stream(const struct wn_kv *kv, int64_t first, int64_t last,
     memcpy(w->weight, out->weight, (size_t)rows->n_rows * sizeof(float));
     narrow_range(w, &first, &last);
     for (int64_t i_page = first / WN_PAGE_LEN; i_page < page_last(first, last); i_page++) {
-        const struct page_span span = page_span(kv, i_page, first, last, w->bias);
+        struct page_span span = page_span(kv, i_page, first, last, w->bias);
         const uint8_t *next = i_page + 1 < page_last(first, last) ? kv->pages[i_page + 1] : NULL;
+        span_set_next(&span, next);
         struct prefetch prefetch =
             prefetch_page(next, kv->layout->v_offset, n_row_steps(w->n_rows));
         stream_scores(w, &span, &prefetch);
@@ -145,7 +146,7 @@ static void observe(const struct wn_kv *kv, int64_t first, int64_t last, const s
                     const struct wn_observe_out *out, void *scratch) {
     struct work w;
     work_init(&w, kv->layout, rows->n_rows, scratch);
-    if (streams(kv->layout, rows->n_rows)) {
+    if (rows->n_rows <= STREAM_ROWS) {
         observe_stream(kv, first, last, rows, out, &w);
     } else {
         observe_tiles(kv, first, last, rows, out, &w);

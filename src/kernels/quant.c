@@ -5,6 +5,29 @@
 #include <math.h>
 #include <string.h>
 
+/* One of the five stages: the transform along the lowest bit of the index, which becomes the highest;
+ * after five every bit is back in its place. In this form compilers make vectors of it. */
+static void hadamard_stage(const float *x, float *y) {
+    enum { HALF = WN_BLOCK_LEN / 2 };
+    for (int i = 0; i < HALF; i++) {
+        y[i] = x[2 * i] + x[2 * i + 1];
+        y[HALF + i] = x[2 * i] - x[2 * i + 1];
+    }
+}
+
+/* x = scale H x, in place. Sums alone, so that every compiler gives the same bits. */
+static void hadamard(float *x, float scale) {
+    float y[WN_BLOCK_LEN], z[WN_BLOCK_LEN];
+    hadamard_stage(x, y);
+    hadamard_stage(y, z);
+    hadamard_stage(z, y);
+    hadamard_stage(y, z);
+    hadamard_stage(z, y);
+    for (int i = 0; i < WN_BLOCK_LEN; i++) {
+        x[i] = scale * y[i];
+    }
+}
+
 /* The first number of the largest size; NaN or infinite when any number is. */
 static float extreme(const float *y) {
     float most = y[0];
@@ -66,8 +89,24 @@ void wn_quant_encode(enum wn_type type, const float *src, void *dst, int n) {
         float y[WN_BLOCK_LEN] = {0};
         const int n_here = n - i < WN_BLOCK_LEN ? n - i : WN_BLOCK_LEN;
         memcpy(y, src + i, (size_t)n_here * sizeof *y);
-        wn_hadamard(y, 1, 1);
+        hadamard(y, 1);
         encode_block(type, y, block);
+    }
+}
+
+/* d n of a block, exact. */
+static void unpack(enum wn_type type, const uint8_t *block, float *y) {
+    const float d = wn_f16_to_f32((uint16_t)(block[0] | block[1] << 8));
+    const uint8_t *n = block + WN_BLOCK_SCALE_BYTES;
+    if (type == WN_TYPE_Q8_0) {
+        for (int i = 0; i < WN_BLOCK_LEN; i++) {
+            y[i] = d * (float)(int8_t)n[i];
+        }
+        return;
+    }
+    for (int i = 0; i < WN_BLOCK_LEN / 2; i++) {
+        y[i] = d * (float)((n[i] & 0xf) - 8);
+        y[i + WN_BLOCK_LEN / 2] = d * (float)((n[i] >> 4) - 8);
     }
 }
 
@@ -77,8 +116,8 @@ void wn_quant_decode(enum wn_type type, const void *src, float *dst, int n) {
     for (int i = 0; i < n; i += WN_BLOCK_LEN, block += wn_quant_block_bytes(type)) {
         /* Sums of 32 integers of 7 bits times a scale of 11 bits: nothing is rounded. */
         float y[WN_BLOCK_LEN];
-        wn_quant_unpack(type, block, y);
-        wn_hadamard(y, 1, 1.0f / WN_BLOCK_LEN);
+        unpack(type, block, y);
+        hadamard(y, 1.0f / WN_BLOCK_LEN);
         const int n_here = n - i < WN_BLOCK_LEN ? n - i : WN_BLOCK_LEN;
         memcpy(dst + i, y, (size_t)n_here * sizeof *y);
     }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Quantised rows. A row is cut into blocks of 32 coordinates x, the last one filled up with zeros,
- * and each block is stored in ggml's layout for q8_0 or q4_0,
+ * and each block is stored in ggml's layout for q8_0 or q4_0 (pages have the blocks of several rows
+ * side by side: page.h),
  *
  *     half d, then 32 int8 n_i                                          34 bytes
  *     half d, then 16 bytes: n_i + 8 low, n_{i + 16} + 8 high           18 bytes
@@ -22,7 +23,7 @@
 
 #include "kernels/kernels.h"
 
-enum { WN_BLOCK_LEN = 32, WN_BLOCK_SCALE_BYTES = 2 };
+enum { WN_BLOCK_LEN = 32, WN_BLOCK_SCALE_BYTES = 2, WN_BLOCK_MAX_BYTES = 34 };
 
 static inline bool wn_type_is_quantised(enum wn_type type) {
     return type != WN_TYPE_F16;
@@ -51,47 +52,5 @@ static inline int wn_type_n_stored(enum wn_type type, int n) {
 void wn_quant_encode(enum wn_type type, const float *src, void *dst, int n);
 /* float dst [n], exact. */
 void wn_quant_decode(enum wn_type type, const void *src, float *dst, int n);
-
-/* One of the five stages: the transform along the lowest bit of the index, which becomes the highest;
- * after five every bit is back in its place. In this form compilers make vectors of it. */
-static inline void wn_hadamard_stage(const float *x, float *y) {
-    enum { HALF = WN_BLOCK_LEN / 2 };
-    for (int i = 0; i < HALF; i++) {
-        y[i] = x[2 * i] + x[2 * i + 1];
-        y[HALF + i] = x[2 * i] - x[2 * i + 1];
-    }
-}
-
-/* x = scale H x, in place, for n_blocks blocks. Sums alone, so that every variant's compiling of it
- * gives the same bits. */
-static inline void wn_hadamard(float *x, int n_blocks, float scale) {
-    for (int b = 0; b < n_blocks; b++, x += WN_BLOCK_LEN) {
-        float y[WN_BLOCK_LEN], z[WN_BLOCK_LEN];
-        wn_hadamard_stage(x, y);
-        wn_hadamard_stage(y, z);
-        wn_hadamard_stage(z, y);
-        wn_hadamard_stage(y, z);
-        wn_hadamard_stage(z, y);
-        for (int i = 0; i < WN_BLOCK_LEN; i++) {
-            x[i] = scale * y[i];
-        }
-    }
-}
-
-/* d n of a block, exact; plain C, so that each variant compiles it for its own instructions. */
-static inline void wn_quant_unpack(enum wn_type type, const uint8_t *block, float *y) {
-    const float d = wn_f16_to_f32((uint16_t)(block[0] | block[1] << 8));
-    const uint8_t *n = block + WN_BLOCK_SCALE_BYTES;
-    if (type == WN_TYPE_Q8_0) {
-        for (int i = 0; i < WN_BLOCK_LEN; i++) {
-            y[i] = d * (float)(int8_t)n[i];
-        }
-        return;
-    }
-    for (int i = 0; i < WN_BLOCK_LEN / 2; i++) {
-        y[i] = d * (float)((n[i] & 0xf) - 8);
-        y[i + WN_BLOCK_LEN / 2] = d * (float)((n[i] >> 4) - 8);
-    }
-}
 
 #endif

@@ -63,11 +63,12 @@ static struct work work_init(const struct wn_page_layout *layout, int n_rows, vo
 
 static void decode_page(const struct wn_page_layout *layout, const uint8_t *page, int lo, int hi,
                         const struct page_tile *tile) {
+    const struct wn_page_rows keys = wn_page_rows(layout, WN_PAGE_K);
+    const struct wn_page_rows values = wn_page_rows(layout, WN_PAGE_V);
+    const struct wn_kernels *kernels = wn_kernels_reference();
     for (int e = lo; e < hi; e++) {
-        decode_row(layout->k_type, page + (size_t)e * layout->k_row_bytes,
-                   tile->k + (size_t)e * layout->k_dim, layout->k_dim);
-        decode_row(layout->v_type, page + layout->v_offset + (size_t)e * layout->v_row_bytes,
-                   tile->v + (size_t)e * layout->v_dim, layout->v_dim);
+        wn_page_decode_row(kernels, &keys, page, e, tile->k + (size_t)e * layout->k_dim);
+        wn_page_decode_row(kernels, &values, page, e, tile->v + (size_t)e * layout->v_dim);
     }
 }
 
@@ -316,14 +317,21 @@ static void dots(const float *x, int n_x, const float *y, int64_t n_y, int d, fl
     }
 }
 
-static float row_norm(enum wn_type type, const uint8_t *row, int n) {
-    const size_t chunk_bytes = wn_type_row_bytes(type, WN_BLOCK_LEN);
+static float row_norm(const struct wn_page_rows *rows, const uint8_t *page, int e) {
     double sum = 0;
-    for (int first = 0; first < n; first += WN_BLOCK_LEN, row += chunk_bytes) {
+    for (int b = 0; b * WN_BLOCK_LEN < rows->dim; b++) {
         float x[WN_BLOCK_LEN];
-        const int n_here = min_int(n - first, WN_BLOCK_LEN);
-        decode_row(type, row, x, n_here);
-        for (int i = 0; i < n_here; i++) {
+        const int n = min_int(rows->dim - b * WN_BLOCK_LEN, WN_BLOCK_LEN);
+        if (wn_type_is_quantised(rows->type)) {
+            uint8_t block[WN_BLOCK_MAX_BYTES];
+            wn_page_block(rows, page, e, b, block);
+            decode_row(rows->type, block, x, n);
+        } else {
+            const size_t chunk_bytes = wn_type_row_bytes(rows->type, WN_BLOCK_LEN);
+            decode_row(rows->type, page + wn_page_row_offset(rows, e) + (size_t)b * chunk_bytes, x,
+                       n);
+        }
+        for (int i = 0; i < n; i++) {
             sum += (double)x[i] * (double)x[i];
         }
     }
@@ -332,17 +340,16 @@ static float row_norm(enum wn_type type, const uint8_t *row, int n) {
 
 static void row_norms(const struct wn_kv *kv, int64_t first, int64_t last, float *k_norm,
                       float *v_norm) {
-    const struct wn_page_layout *layout = kv->layout;
+    const struct wn_page_rows keys = wn_page_rows(kv->layout, WN_PAGE_K);
+    const struct wn_page_rows values = wn_page_rows(kv->layout, WN_PAGE_V);
     for (int64_t i = first; i < last; i++) {
         const uint8_t *page = kv->pages[i / WN_PAGE_LEN];
-        const size_t e = (size_t)(i % WN_PAGE_LEN);
+        const int e = (int)(i % WN_PAGE_LEN);
         if (k_norm) {
-            k_norm[i - first] =
-                row_norm(layout->k_type, page + e * layout->k_row_bytes, layout->k_dim);
+            k_norm[i - first] = row_norm(&keys, page, e);
         }
         if (v_norm) {
-            v_norm[i - first] = row_norm(
-                layout->v_type, page + layout->v_offset + e * layout->v_row_bytes, layout->v_dim);
+            v_norm[i - first] = row_norm(&values, page, e);
         }
     }
 }

@@ -35,11 +35,14 @@ static void decode_row(enum wn_type type, const void *src, float *dst, int n) {
 }
 
 /* The coordinates that fill the last block up are no part of the row. */
-static float quantised_row_norm(enum wn_type type, const uint8_t *row, int n) {
+static float quantised_row_norm(const struct wn_page_rows *rows, const uint8_t *page, int e) {
     vf sum = vf_zero();
-    for (int i = 0; i < n; i += WN_BLOCK_LEN, row += wn_quant_block_bytes(type)) {
+    for (int b = 0; b < wn_quant_n_blocks(rows->dim); b++) {
+        const int n_left = rows->dim - b * WN_BLOCK_LEN;
+        uint8_t block[WN_BLOCK_MAX_BYTES];
         float x[WN_BLOCK_LEN] = {0};
-        wn_quant_decode(type, row, x, n - i < WN_BLOCK_LEN ? n - i : WN_BLOCK_LEN);
+        wn_page_block(rows, page, e, b, block);
+        wn_quant_decode(rows->type, block, x, n_left < WN_BLOCK_LEN ? n_left : WN_BLOCK_LEN);
         for (int j = 0; j < WN_BLOCK_LEN; j += VL) {
             sum = vf_fma(vf_load(x + j), vf_load(x + j), sum);
         }
@@ -47,18 +50,19 @@ static float quantised_row_norm(enum wn_type type, const uint8_t *row, int n) {
     return sqrtf(vf_sum(sum));
 }
 
-static float row_norm(enum wn_type type, const uint8_t *row, int n) {
-    if (wn_type_is_quantised(type)) {
-        return quantised_row_norm(type, row, n);
+static float row_norm(const struct wn_page_rows *rows, const uint8_t *page, int e) {
+    if (wn_type_is_quantised(rows->type)) {
+        return quantised_row_norm(rows, page, e);
     }
+    const uint8_t *row = page + wn_page_row_offset(rows, e);
     vf sum = vf_zero();
     int i = 0;
-    for (; i + VL <= n; i += VL) {
+    for (; i + VL <= rows->dim; i += VL) {
         const vf x = vf_load_f16(row + 2 * (size_t)i);
         sum = vf_fma(x, x, sum);
     }
-    if (i < n) {
-        const vf x = vf_load_f16_part(row + 2 * (size_t)i, n - i);
+    if (i < rows->dim) {
+        const vf x = vf_load_f16_part(row + 2 * (size_t)i, rows->dim - i);
         sum = vf_fma(x, x, sum);
     }
     return sqrtf(vf_sum(sum));
@@ -66,17 +70,16 @@ static float row_norm(enum wn_type type, const uint8_t *row, int n) {
 
 static void row_norms(const struct wn_kv *kv, int64_t first, int64_t last, float *k_norm,
                       float *v_norm) {
-    const struct wn_page_layout *layout = kv->layout;
+    const struct wn_page_rows keys = wn_page_rows(kv->layout, WN_PAGE_K);
+    const struct wn_page_rows values = wn_page_rows(kv->layout, WN_PAGE_V);
     for (int64_t i = first; i < last; i++) {
         const uint8_t *page = kv->pages[i / WN_PAGE_LEN];
-        const size_t e = (size_t)(i % WN_PAGE_LEN);
+        const int e = (int)(i % WN_PAGE_LEN);
         if (k_norm) {
-            k_norm[i - first] =
-                row_norm(layout->k_type, page + e * layout->k_row_bytes, layout->k_dim);
+            k_norm[i - first] = row_norm(&keys, page, e);
         }
         if (v_norm) {
-            v_norm[i - first] = row_norm(
-                layout->v_type, page + layout->v_offset + e * layout->v_row_bytes, layout->v_dim);
+            v_norm[i - first] = row_norm(&values, page, e);
         }
     }
 }

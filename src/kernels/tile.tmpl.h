@@ -12,8 +12,7 @@
  *
  * Of quantised rows it is the transform that is stored (quant.h): queries are transformed when they are
  * packed, and accumulators when all pages are done, so that between the two both ways have to do with
- * d n alone. Variants without products of integers (WN_HAS_I16) take the second way however few the
- * rows are.
+ * d n alone.
  */
 
 enum {
@@ -38,10 +37,12 @@ struct work {
     float *q;                  /* packed as above, or [n_rows][k_pad] when streaming */
     float *s;                  /* [BLOCK_ROWS][WN_PAGE_LEN] */
     float *alpha;              /* [BLOCK_ROWS] rescaling of the rows' accumulators */
+    float *peak;               /* [STREAM_ROWS] largest of exp(s - m) in the page */
     float *acc;                /* [n_rows rounded up to tiles][v_pad] */
     float *k, *v;              /* packed page */
     int16_t *q_i16;            /* [STREAM_ROWS][k_pad] transformed queries over q_step */
-    float *q_step;             /* [STREAM_ROWS] */
+    float *q_step;             /* [STREAM_ROWS][k_pad / WN_BLOCK_LEN] */
+    int32_t *q_start;          /* [STREAM_ROWS][k_pad / WN_BLOCK_LEN] where sums of a block begin */
     float *scale;              /* [blocks of a row][WN_PAGE_LEN] scales of a page's rows */
     float *lse, *weight;       /* [n_rows] of the packed rows */
     int64_t *begin, *end;      /* [n_rows] of the packed rows */
@@ -79,11 +80,13 @@ static size_t work_init(struct work *w, const struct wn_page_layout *layout, int
     w->q = carve(scratch, &used, n_pad * k_dim * sizeof(float));
     w->s = carve(scratch, &used, BLOCK_ROWS * WN_PAGE_LEN * sizeof(float));
     w->alpha = carve(scratch, &used, BLOCK_ROWS * sizeof(float));
+    w->peak = carve(scratch, &used, 2 * STREAM_ROWS * sizeof(float));
     w->acc = carve(scratch, &used, n_pad * v_dim * sizeof(float));
     w->k = carve(scratch, &used, WN_PAGE_LEN * k_dim * sizeof(float));
     w->v = carve(scratch, &used, WN_PAGE_LEN * v_dim * sizeof(float));
     w->q_i16 = carve(scratch, &used, STREAM_ROWS * k_dim * sizeof(int16_t));
-    w->q_step = carve(scratch, &used, STREAM_ROWS * sizeof(float));
+    w->q_step = carve(scratch, &used, STREAM_ROWS * (k_dim / WN_BLOCK_LEN) * sizeof(float));
+    w->q_start = carve(scratch, &used, STREAM_ROWS * (k_dim / WN_BLOCK_LEN) * sizeof(int32_t));
     w->scale = carve(scratch, &used, n_blocks * WN_PAGE_LEN * sizeof(float));
     w->lse = carve(scratch, &used, n_pad * sizeof(float));
     w->weight = carve(scratch, &used, n_pad * sizeof(float));
@@ -106,6 +109,7 @@ struct page_span {
     const float *bias; /* [WN_PAGE_LEN] */
     int64_t first;     /* index of the page's first entry */
     int lo, hi;
+    uintptr_t next; /* from this page to the one after it, 0 when there is none */
 };
 
 /* One past the last page of entries [first, last); 0 when there are none. */
@@ -132,12 +136,74 @@ static struct page_span page_span(const struct wn_kv *kv, int64_t i_page, int64_
     return span;
 }
 
+/* `next` may be NULL. */
+static void span_set_next(struct page_span *span, const uint8_t *next) {
+    span->next = next == NULL ? 0 : (uintptr_t)next - (uintptr_t)span->data;
+}
+
 WN_INLINE const uint8_t *span_k(const struct page_span *span, int e) {
     return span->data + (size_t)e * span->layout->k_row_bytes;
 }
 
 WN_INLINE const uint8_t *span_v(const struct page_span *span, int e) {
     return span->data + span->layout->v_offset + (size_t)e * span->layout->v_row_bytes;
+}
+
+/* x = scale H x for one block (quant.h), in another order of sums. */
+static void transform_block(float *x, float scale) {
+    enum { N = WN_BLOCK_LEN / VL };
+    static const float sign[16][16] = {
+#define SIGN(i, j) \
+    ((((i) & (j)) ^ ((i) & (j)) >> 1 ^ ((i) & (j)) >> 2 ^ ((i) & (j)) >> 3) & 1 ? -1.0f : 1.0f)
+#define SIGNS(i)                                                                  \
+    {SIGN(i, 0),  SIGN(i, 1),  SIGN(i, 2),  SIGN(i, 3), SIGN(i, 4),  SIGN(i, 5),  \
+     SIGN(i, 6),  SIGN(i, 7),  SIGN(i, 8),  SIGN(i, 9), SIGN(i, 10), SIGN(i, 11), \
+     SIGN(i, 12), SIGN(i, 13), SIGN(i, 14), SIGN(i, 15)}
+        SIGNS(0), SIGNS(1), SIGNS(2),  SIGNS(3),  SIGNS(4),  SIGNS(5),  SIGNS(6),  SIGNS(7),
+        SIGNS(8), SIGNS(9), SIGNS(10), SIGNS(11), SIGNS(12), SIGNS(13), SIGNS(14), SIGNS(15),
+#undef SIGNS
+#undef SIGN
+    };
+    vf v[N], y[N];
+    WN_UNROLL
+    for (int i = 0; i < N; i++) {
+        v[i] = vf_mul(vf_load(x + i * VL), vf_set1(scale));
+        y[i] = vf_zero();
+    }
+    WN_UNROLL
+    for (int stride = 1; stride < N; stride *= 2) {
+        WN_UNROLL
+        for (int i = 0; i < N; i++) {
+            if ((i & stride) == 0) {
+                const vf a = v[i], b = v[i + stride];
+                v[i] = vf_add(a, b);
+                v[i + stride] = vf_sub(a, b);
+            }
+        }
+    }
+    WN_UNROLL
+    for (int i = 0; i < N; i++) {
+        vf_store(x + i * VL, v[i]);
+    }
+    WN_UNROLL
+    for (int j = 0; j < VL; j++) {
+        const vf signs = vf_load(sign[j]);
+        WN_UNROLL
+        for (int i = 0; i < N; i++) {
+            y[i] = vf_fma(vf_set1(x[i * VL + j]), signs, y[i]);
+        }
+    }
+    WN_UNROLL
+    for (int i = 0; i < N; i++) {
+        vf_store(x + i * VL, y[i]);
+    }
+}
+
+/* The same for n_blocks blocks. */
+static void transform(float *x, int n_blocks, float scale) {
+    for (int b = 0; b < n_blocks; b++) {
+        transform_block(x + b * WN_BLOCK_LEN, scale);
+    }
 }
 
 WN_INLINE int clamp_int(int x, int lo, int hi) {
@@ -274,20 +340,7 @@ WN_INLINE void stream_scores_rows(const struct page_span *span, const float *q, 
     }
 }
 
-#if defined(WN_HAS_I16)
 #include "kernels/quant.tmpl.h"
-#endif
-
-/* Whether rows of this layout are streamed when there are n of them. */
-static bool streams(const struct wn_page_layout *layout, int n_rows) {
-#if defined(WN_HAS_I16)
-    (void)layout;
-    return n_rows <= STREAM_ROWS;
-#else
-    return n_rows <= STREAM_ROWS && !wn_type_is_quantised(layout->k_type) &&
-           !wn_type_is_quantised(layout->v_type);
-#endif
-}
 
 /* Scores without b of all rows, to w->s[r][e]; entries outside [lo, hi) get a finite value. */
 static void stream_scores(const struct work *w, const struct page_span *span,
@@ -295,12 +348,10 @@ static void stream_scores(const struct work *w, const struct page_span *span,
     if (span->lo > 0 || span->hi < WN_PAGE_LEN) {
         memset(w->s, 0, (size_t)w->n_rows * WN_PAGE_LEN * sizeof(float));
     }
-#if defined(WN_HAS_I16)
     if (wn_type_is_quantised(span->layout->k_type)) {
-        stream_quantised_scores(w, span, prefetch);
+        stream_quantised_scores(w, span);
         return;
     }
-#endif
     for (int r = 0; r < w->n_rows;) {
         const int n = few_rows(w->n_rows - r);
         const float *q = w->q + (size_t)r * w->k_pad;
@@ -332,11 +383,9 @@ static void pack_rows_stream(struct work *w, const struct wn_page_layout *layout
         for (int c = layout->k_dim; c < w->k_pad; c++) {
             q[c] = 0;
         }
-#if defined(WN_HAS_I16)
         if (wn_type_is_quantised(layout->k_type)) {
-            quantise_query(w, r);
+            quantise_query(w, layout->k_type, r);
         }
-#endif
         w->begin[r] = wn_row_begin(rows, r);
         w->end[r] = wn_row_end(rows, r);
     }
@@ -367,7 +416,7 @@ static void pack_row(struct work *w, const struct wn_page_layout *layout,
         for (int c = layout->k_dim; c < w->k_cols; c++) {
             w->k[c] = 0;
         }
-        wn_hadamard(w->k, w->k_cols / WN_BLOCK_LEN, 1.0f / WN_BLOCK_LEN);
+        transform(w->k, w->k_cols / WN_BLOCK_LEN, 1.0f / WN_BLOCK_LEN);
         src = w->k;
     }
     float *dst = w->q + (size_t)(i / TILE_ROWS) * TILE_ROWS * w->k_cols + i % TILE_ROWS;
@@ -407,21 +456,6 @@ static bool tile_sees(const struct work *w, int i_tile, const struct page_span *
     return range->begin_min < span->first + span->hi && range->end_max > span->first + span->lo;
 }
 
-static void pack_quantised_k(const struct work *w, const struct page_span *span) {
-    const enum wn_type type = span->layout->k_type;
-    for (int e = 0; e < WN_PAGE_LEN; e++) {
-        const uint8_t *block = span_k(span, clamp_int(e, span->lo, span->hi - 1));
-        float *panel = w->k + (size_t)(e / PANEL) * w->k_cols * PANEL + e % PANEL;
-        for (int c = 0; c < w->k_cols; c += WN_BLOCK_LEN, block += wn_quant_block_bytes(type)) {
-            float y[WN_BLOCK_LEN];
-            wn_quant_unpack(type, block, y);
-            for (int i = 0; i < WN_BLOCK_LEN; i++) {
-                panel[(size_t)(c + i) * PANEL] = y[i];
-            }
-        }
-    }
-}
-
 /* Outside [lo, hi) the columns repeat an entry inside: finite, and masked later. */
 static void pack_k(const struct work *w, const struct page_span *span) {
     if (wn_type_is_quantised(span->layout->k_type)) {
@@ -450,21 +484,6 @@ static void pack_k(const struct work *w, const struct page_span *span) {
                 row[i] = load_half_part(src[i] + 2 * (size_t)c, k_dim - c);
             }
             store_transposed_half(row, panel + (size_t)c * PANEL, PANEL, k_dim - c);
-        }
-    }
-}
-
-static void pack_quantised_v(const struct work *w, const struct page_span *span) {
-    const enum wn_type type = span->layout->v_type;
-    for (int e = span->lo; e < span->hi; e++) {
-        const uint8_t *block = span_v(span, e);
-        for (int c = 0; c < w->v_pad; c += WN_BLOCK_LEN, block += wn_quant_block_bytes(type)) {
-            float y[WN_BLOCK_LEN];
-            wn_quant_unpack(type, block, y);
-            for (int i = 0; i < WN_BLOCK_LEN; i += PANEL) {
-                float *dst = w->v + ((size_t)((c + i) / PANEL) * WN_PAGE_LEN + e) * PANEL;
-                memcpy(dst, y + i, PANEL * sizeof *y);
-            }
         }
     }
 }

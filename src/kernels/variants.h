@@ -6,7 +6,7 @@
 #ifndef WN_KERNELS_VARIANTS_H
 #define WN_KERNELS_VARIANTS_H
 
-#include "kernels/quant.h"
+#include "kernels/page.h"
 
 /* The x86 variants need the compiler's target attributes and cpuid.h. */
 #if defined(__x86_64__) && defined(__GNUC__)
@@ -42,6 +42,13 @@ const struct wn_kernels *wn_kernels_neon(void);
 #define WN_UNROLL _Pragma("clang loop unroll(full)")
 #else
 #define WN_UNROLL _Pragma("GCC unroll 64")
+#endif
+
+/* Before loops whose vectors fill the registers when they are not unrolled. */
+#if defined(__clang__)
+#define WN_ROLLED _Pragma("clang loop unroll(disable)")
+#else
+#define WN_ROLLED _Pragma("GCC unroll 1")
 #endif
 
 /* An entry limit as an index 0 .. WN_PAGE_LEN of the page whose first entry is `page_first`. */

@@ -112,9 +112,29 @@ WN_INLINE vi vi_load(const void *src) {
 WN_INLINE vi vi_add(vi a, vi b) {
     return _mm256_add_epi32(a, b);
 }
+WN_INLINE vi vi_and(vi a, vi b) {
+    return _mm256_and_si256(a, b);
+}
+/* Each number of 16 or 32 bits shifted down, zeros coming after. */
+WN_INLINE vi vi_shift_16_by_4(vi x) {
+    return _mm256_srli_epi16(x, 4);
+}
+WN_INLINE vi vi_shift_16_by_8(vi x) {
+    return _mm256_srli_epi16(x, 8);
+}
+WN_INLINE vi vi_shift_16_by_12(vi x) {
+    return _mm256_srli_epi16(x, 12);
+}
+WN_INLINE vi vi_shift_32_by_16(vi x) {
+    return _mm256_srli_epi32(x, 16);
+}
 /* sum[i] + a[2 i] b[2 i] + a[2 i + 1] b[2 i + 1]: 16 bits times 16 bits, sums of 32. */
 WN_INLINE vi vi_dot(vi sum, vi a, vi b) {
     return _mm256_add_epi32(sum, _mm256_madd_epi16(a, b));
+}
+/* sum of 16 bits, of neighbours a[2 i] b[2 i] + a[2 i + 1] b[2 i + 1]: bytes up to 127 times int8. */
+WN_INLINE vi vi_dot_bytes(vi sum, vi a, vi b) {
+    return _mm256_add_epi16(sum, _mm256_maddubs_epi16(a, b));
 }
 WN_INLINE vf vi_to_vf(vi x) {
     return _mm256_cvtepi32_ps(x);
@@ -131,57 +151,9 @@ WN_INLINE void vi_store_i16(int16_t *dst, vi a, vi b) {
 WN_INLINE int32_t vi_sum(vi x) {
     return sum_epi32(_mm_add_epi32(_mm256_castsi256_si128(x), _mm256_extracti128_si256(x, 1)));
 }
-/* dst[i] = scale[i] times the sum of x[i], i < 4, added to dst[i] unless is_first. */
-WN_INLINE void vi_add_scaled_sums(float *dst, const float *scale, const vi x[4],
-                                  const bool is_first) {
-    add_scaled_sums_256(dst, scale, x[0], x[1], x[2], x[3], is_first);
-}
 /* The pair at src in all places. */
 WN_INLINE vi vi_set1_pair(const int16_t *src) {
     return _mm256_set1_epi32(load_pair(src));
-}
-/* 32 int8, in order. */
-WN_INLINE void vi_load_i8(const void *src, vi x[2]) {
-    const __m128i *half = src;
-    x[0] = _mm256_cvtepi8_epi16(_mm_loadu_si128(half));
-    x[1] = _mm256_cvtepi8_epi16(_mm_loadu_si128(half + 1));
-}
-/* 32 numbers of 4 bits, 8 subtracted: the low halves of 16 bytes, then the high ones. */
-WN_INLINE void vi_load_i4(const void *src, vi x[2]) {
-    const __m256i bytes = _mm256_cvtepu8_epi16(_mm_loadu_si128((const __m128i *)src));
-    const __m256i offset = _mm256_set1_epi16(8);
-    x[0] = _mm256_sub_epi16(_mm256_and_si256(bytes, _mm256_set1_epi16(15)), offset);
-    x[1] = _mm256_sub_epi16(_mm256_srli_epi16(bytes, 4), offset);
-}
-/*
- * Pairs (a_i, b_i) of half h of 32 int8 each, 128 added, so that no sign is to be extended. In each
- * vector's lower half i counts from 8 h on, in its upper one from 16 + 8 h.
- */
-WN_INLINE void vi_load_i8_pairs(const void *a, const void *b, const int h, vi x[2]) {
-    const __m256i offset = _mm256_set1_epi8(-128);
-    const __m256i zero = _mm256_setzero_si256();
-    const __m256i a_bytes = _mm256_xor_si256(vi_load(a), offset);
-    const __m256i b_bytes = _mm256_xor_si256(vi_load(b), offset);
-    const __m256i pairs =
-        h == 0 ? _mm256_unpacklo_epi8(a_bytes, b_bytes) : _mm256_unpackhi_epi8(a_bytes, b_bytes);
-    x[0] = _mm256_unpacklo_epi8(pairs, zero);
-    x[1] = _mm256_unpackhi_epi8(pairs, zero);
-}
-/* Sums over those pairs: 8 coordinates from 8 h on, and 8 from 16 + 8 h on. */
-WN_INLINE void vi_order_i8_pairs(vi x[2]) {
-    const vi a = x[0], b = x[1];
-    x[0] = _mm256_permute2x128_si256(a, b, 0x20);
-    x[1] = _mm256_permute2x128_si256(a, b, 0x31);
-}
-/* The same of numbers of 4 bits, 8 added as they are stored, in order: half 0 has the low ones of 16
- * bytes, half 1 the high ones. */
-WN_INLINE void vi_load_i4_pairs(const void *a, const void *b, const int h, vi x[2]) {
-    const __m128i a_bytes = _mm_loadu_si128((const __m128i *)a);
-    const __m128i b_bytes = _mm_loadu_si128((const __m128i *)b);
-    const __m256i low = _mm256_cvtepu8_epi16(_mm_unpacklo_epi8(a_bytes, b_bytes));
-    const __m256i high = _mm256_cvtepu8_epi16(_mm_unpackhi_epi8(a_bytes, b_bytes));
-    x[0] = h == 0 ? _mm256_and_si256(low, _mm256_set1_epi16(15)) : _mm256_srli_epi16(low, 4);
-    x[1] = h == 0 ? _mm256_and_si256(high, _mm256_set1_epi16(15)) : _mm256_srli_epi16(high, 4);
 }
 /* The larger of `size`, not negative, and the size of x; NaN where x or size is. */
 WN_INLINE vf vf_max_size(vf size, vf x) {

@@ -124,12 +124,30 @@ WN_INLINE vi vi_load(const void *src) {
 WN_INLINE vi vi_add(vi a, vi b) {
     return _mm512_add_epi32(a, b);
 }
+WN_INLINE vi vi_and(vi a, vi b) {
+    return _mm512_and_si512(a, b);
+}
+WN_INLINE vi vi_shift_16_by_4(vi x) {
+    return _mm512_srli_epi16(x, 4);
+}
+WN_INLINE vi vi_shift_16_by_8(vi x) {
+    return _mm512_srli_epi16(x, 8);
+}
+WN_INLINE vi vi_shift_16_by_12(vi x) {
+    return _mm512_srli_epi16(x, 12);
+}
+WN_INLINE vi vi_shift_32_by_16(vi x) {
+    return _mm512_srli_epi32(x, 16);
+}
 WN_INLINE vi vi_dot(vi sum, vi a, vi b) {
 #if defined(WN_AVX512_VNNI)
     return _mm512_dpwssd_epi32(sum, a, b);
 #else
     return _mm512_add_epi32(sum, _mm512_madd_epi16(a, b));
 #endif
+}
+WN_INLINE vi vi_dot_bytes(vi sum, vi a, vi b) {
+    return _mm512_add_epi16(sum, _mm512_maddubs_epi16(a, b));
 }
 WN_INLINE vf vi_to_vf(vi x) {
     return _mm512_cvtepi32_ps(x);
@@ -155,42 +173,8 @@ WN_INLINE int32_t vi_sum(vi x) {
     return sum_epi32(
         _mm_add_epi32(_mm256_castsi256_si128(half), _mm256_extracti128_si256(half, 1)));
 }
-WN_INLINE void vi_add_scaled_sums(float *dst, const float *scale, const vi x[4],
-                                  const bool is_first) {
-    add_scaled_sums_256(dst, scale, vi_fold(x[0]), vi_fold(x[1]), vi_fold(x[2]), vi_fold(x[3]),
-                        is_first);
-}
 WN_INLINE vi vi_set1_pair(const int16_t *src) {
     return _mm512_set1_epi32(load_pair(src));
-}
-WN_INLINE void vi_load_i8(const void *src, vi x[1]) {
-    x[0] = _mm512_cvtepi8_epi16(_mm256_loadu_si256((const __m256i *)src));
-}
-WN_INLINE void vi_load_i4(const void *src, vi x[1]) {
-    const __m128i bytes = _mm_loadu_si128((const __m128i *)src);
-    const __m128i mask = _mm_set1_epi8(15);
-    const __m256i nibbles =
-        _mm256_set_m128i(_mm_and_si128(_mm_srli_epi16(bytes, 4), mask), _mm_and_si128(bytes, mask));
-    x[0] = _mm512_cvtepi8_epi16(_mm256_sub_epi8(nibbles, _mm256_set1_epi8(8)));
-}
-/* Bytes (a_i, b_i), in order. */
-WN_INLINE __m256i interleave_bytes(__m128i a, __m128i b) {
-    return _mm256_set_m128i(_mm_unpackhi_epi8(a, b), _mm_unpacklo_epi8(a, b));
-}
-WN_INLINE void vi_load_i8_pairs(const void *a, const void *b, const int h, vi x[1]) {
-    const __m256i bytes = interleave_bytes(_mm_loadu_si128((const __m128i *)a + h),
-                                           _mm_loadu_si128((const __m128i *)b + h));
-    x[0] = _mm512_add_epi16(_mm512_cvtepi8_epi16(bytes), _mm512_set1_epi16(128));
-}
-WN_INLINE void vi_load_i4_pairs(const void *a, const void *b, const int h, vi x[1]) {
-    const __m256i bytes =
-        interleave_bytes(_mm_loadu_si128((const __m128i *)a), _mm_loadu_si128((const __m128i *)b));
-    const __m256i half = h == 0 ? bytes : _mm256_srli_epi16(bytes, 4);
-    x[0] = _mm512_cvtepi8_epi16(_mm256_and_si256(half, _mm256_set1_epi8(15)));
-}
-/* They are in order. */
-WN_INLINE void vi_order_i8_pairs(vi x[1]) {
-    (void)x;
 }
 
 WN_INLINE vf vf_max_size(vf size, vf x) {

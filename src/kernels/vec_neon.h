@@ -143,9 +143,6 @@ WN_INLINE void store_transposed_half(const half8 row[8], float *dst, size_t stri
 
 /* ---- integers ---- */
 
-/* There are products of 16-bit integers (quant.tmpl.h). */
-#define WN_HAS_I16 1
-
 /* 2 VL of 16 bits, or VL of 32. */
 typedef int32x4_t vi;
 
@@ -161,12 +158,36 @@ WN_INLINE vi vi_load(const void *src) {
 WN_INLINE vi vi_add(vi a, vi b) {
     return vaddq_s32(a, b);
 }
+WN_INLINE vi vi_and(vi a, vi b) {
+    return vandq_s32(a, b);
+}
+/* Each number of 16 or 32 bits shifted down, zeros coming after. */
+WN_INLINE vi vi_shift_16_by_4(vi x) {
+    return vreinterpretq_s32_u16(vshrq_n_u16(vreinterpretq_u16_s32(x), 4));
+}
+WN_INLINE vi vi_shift_16_by_8(vi x) {
+    return vreinterpretq_s32_u16(vshrq_n_u16(vreinterpretq_u16_s32(x), 8));
+}
+WN_INLINE vi vi_shift_16_by_12(vi x) {
+    return vreinterpretq_s32_u16(vshrq_n_u16(vreinterpretq_u16_s32(x), 12));
+}
+WN_INLINE vi vi_shift_32_by_16(vi x) {
+    return vreinterpretq_s32_u32(vshrq_n_u32(vreinterpretq_u32_s32(x), 16));
+}
 /* sum[i] + a[2 i] b[2 i] + a[2 i + 1] b[2 i + 1]: 16 bits times 16 bits, sums of 32. */
 WN_INLINE vi vi_dot(vi sum, vi a, vi b) {
     const int16x8_t x = vreinterpretq_s16_s32(a);
     const int16x8_t y = vreinterpretq_s16_s32(b);
     const int32x4_t low = vmull_s16(vget_low_s16(x), vget_low_s16(y));
     return vaddq_s32(sum, vpaddq_s32(low, vmull_high_s16(x, y)));
+}
+/* sum of 16 bits, of neighbours a[2 i] b[2 i] + a[2 i + 1] b[2 i + 1]: bytes up to 127 times int8. */
+WN_INLINE vi vi_dot_bytes(vi sum, vi a, vi b) {
+    const int8x16_t x = vreinterpretq_s8_s32(a);
+    const int8x16_t y = vreinterpretq_s8_s32(b);
+    const int16x8_t low = vmull_s8(vget_low_s8(x), vget_low_s8(y));
+    const int16x8_t dot = vpaddq_s16(low, vmull_high_s8(x, y));
+    return vreinterpretq_s32_s16(vaddq_s16(vreinterpretq_s16_s32(sum), dot));
 }
 WN_INLINE vf vi_to_vf(vi x) {
     return vcvtq_f32_s32(x);
@@ -182,72 +203,12 @@ WN_INLINE void vi_store_i16(int16_t *dst, vi a, vi b) {
 WN_INLINE int32_t vi_sum(vi x) {
     return vaddvq_s32(x);
 }
-/* dst[i] = scale[i] times the sum of x[i], i < 4, added to dst[i] unless is_first. */
-WN_INLINE void vi_add_scaled_sums(float *dst, const float *scale, const vi x[4],
-                                  const bool is_first) {
-    const vf sum = vi_to_vf(vpaddq_s32(vpaddq_s32(x[0], x[1]), vpaddq_s32(x[2], x[3])));
-    const vf d = vf_load(scale);
-    vf_store(dst, is_first ? vf_mul(sum, d) : vf_fma(sum, d, vf_load(dst)));
-}
 /* The pair at src in all places. */
 WN_INLINE vi vi_set1_pair(const int16_t *src) {
     int32_t pair;
     memcpy(&pair, src, sizeof pair);
     return vi_set1(pair);
 }
-/* 16 bytes as 16 numbers of 16 bits, in order. */
-WN_INLINE void widen_u8(uint8x16_t bytes, vi x[2]) {
-    x[0] = vreinterpretq_s32_u16(vmovl_u8(vget_low_u8(bytes)));
-    x[1] = vreinterpretq_s32_u16(vmovl_high_u8(bytes));
-}
-WN_INLINE void widen_i8(int8x16_t bytes, vi x[2]) {
-    x[0] = vreinterpretq_s32_s16(vmovl_s8(vget_low_s8(bytes)));
-    x[1] = vreinterpretq_s32_s16(vmovl_high_s8(bytes));
-}
-WN_INLINE uint8x16_t low_nibbles(uint8x16_t bytes) {
-    return vandq_u8(bytes, vdupq_n_u8(15));
-}
-/* 32 int8, in order. */
-WN_INLINE void vi_load_i8(const void *src, vi x[4]) {
-    const int8_t *half = src;
-    widen_i8(vld1q_s8(half), x);
-    widen_i8(vld1q_s8(half + 16), x + 2);
-}
-/* 32 numbers of 4 bits, 8 subtracted: the low halves of 16 bytes, then the high ones. */
-WN_INLINE void vi_load_i4(const void *src, vi x[4]) {
-    const uint8x16_t bytes = vld1q_u8(src);
-    const int8x16_t offset = vdupq_n_s8(8);
-    widen_i8(vsubq_s8(vreinterpretq_s8_u8(low_nibbles(bytes)), offset), x);
-    widen_i8(vsubq_s8(vreinterpretq_s8_u8(vshrq_n_u8(bytes, 4)), offset), x + 2);
-}
-/* Bytes (a_i, b_i) as numbers of 16 bits, in order. */
-WN_INLINE void widen_pairs(uint8x16_t a, uint8x16_t b, vi x[4]) {
-    widen_u8(vzip1q_u8(a, b), x);
-    widen_u8(vzip2q_u8(a, b), x + 2);
-}
-/* Pairs (a_i, b_i) of half h of 32 int8 each, 128 added, so that no sign is to be extended. */
-WN_INLINE void vi_load_i8_pairs(const void *a, const void *b, const int h, vi x[4]) {
-    const uint8x16_t offset = vdupq_n_u8(128);
-    const uint8x16_t a_bytes = vld1q_u8((const uint8_t *)a + 16 * h);
-    const uint8x16_t b_bytes = vld1q_u8((const uint8_t *)b + 16 * h);
-    widen_pairs(veorq_u8(a_bytes, offset), veorq_u8(b_bytes, offset), x);
-}
-/* They are in order. */
-WN_INLINE void vi_order_i8_pairs(vi x[4]) {
-    (void)x;
-}
-/* The same of numbers of 4 bits, 8 added as they are stored: half 0 has the low ones of 16 bytes,
- * half 1 the high ones. */
-WN_INLINE void vi_load_i4_pairs(const void *a, const void *b, const int h, vi x[4]) {
-    const uint8x16_t a_bytes = vld1q_u8(a);
-    const uint8x16_t b_bytes = vld1q_u8(b);
-    if (h == 0) {
-        widen_pairs(low_nibbles(a_bytes), low_nibbles(b_bytes), x);
-    } else {
-        widen_pairs(vshrq_n_u8(a_bytes, 4), vshrq_n_u8(b_bytes, 4), x);
-    }
-}
-
 /* The larger of `size`, not negative, and the size of x; NaN where x or size is. */
 WN_INLINE vf vf_max_size(vf size, vf x) {
     const int32x4_t bits = vreinterpretq_s32_f32(vabsq_f32(x));

@@ -9,9 +9,6 @@
 /* Eight halves as they are stored. */
 typedef __m128i half8;
 
-/* There are products of 16-bit integers (quant.tmpl.h). */
-#define WN_HAS_I16 1
-
 WN_INLINE half8 load_half8(const void *src) {
     return _mm_loadu_si128((const __m128i *)src);
 }
@@ -62,24 +59,6 @@ WN_INLINE float max_size_256(__m256 a) {
     x = _mm_max_epi32(x, _mm_unpackhi_epi64(x, x));
     x = _mm_max_epi32(x, _mm_shuffle_epi32(x, 1));
     return _mm_cvtss_f32(_mm_castsi128_ps(x));
-}
-
-WN_INLINE __m256i add_halves_apart_epi32(__m256i a, __m256i b) {
-    return _mm256_add_epi32(_mm256_unpacklo_epi32(a, b), _mm256_unpackhi_epi32(a, b));
-}
-
-/* dst[0 .. 4) = scale[0 .. 4) (sum a, sum b, sum c, sum d), added to dst unless is_first. */
-WN_INLINE void add_scaled_sums_256(float *dst, const float *scale, __m256i a, __m256i b, __m256i c,
-                                   __m256i d, const bool is_first) {
-    const __m256i ab = add_halves_apart_epi32(a, b);
-    const __m256i cd = add_halves_apart_epi32(c, d);
-    const __m256i half =
-        _mm256_add_epi32(_mm256_unpacklo_epi64(ab, cd), _mm256_unpackhi_epi64(ab, cd));
-    const __m128i sum =
-        _mm_add_epi32(_mm256_castsi256_si128(half), _mm256_extracti128_si256(half, 1));
-    const __m128 x = _mm_cvtepi32_ps(sum);
-    const __m128 d4 = _mm_loadu_ps(scale);
-    _mm_storeu_ps(dst, is_first ? _mm_mul_ps(x, d4) : _mm_fmadd_ps(x, d4, _mm_loadu_ps(dst)));
 }
 
 /* Two numbers of 16 bits as one of 32. */

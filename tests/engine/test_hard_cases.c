@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "kernels/page.h"
 #include "zoo.h"
 
 #include <math.h>
@@ -23,9 +24,15 @@ static void poison(struct wn_session *session) {
             const size_t row = (size_t)(n % WN_PAGE_LEN), n_rows = WN_PAGE_LEN - row;
             uint8_t *page = (uint8_t *)wn_store_kv(store, layer, head).pages[(n - 1) / WN_PAGE_LEN];
             assert_int_not_equal(row, 0);
-            memset(page + row * layout->k_row_bytes, 0xff, n_rows * layout->k_row_bytes);
-            memset(page + layout->v_offset + row * layout->v_row_bytes, 0xff,
-                   n_rows * layout->v_row_bytes);
+            for (int part = 0; part < 2; part++) {
+                const struct wn_page_rows rows = wn_page_rows(layout, (enum wn_page_part)part);
+                uint8_t nan[1024];
+                memset(nan, 0xff, sizeof nan);
+                assert_true(rows.row_bytes <= sizeof nan);
+                for (int e = (int)row; e < WN_PAGE_LEN; e++) {
+                    wn_page_put_row(&rows, nan, page, e);
+                }
+            }
             memset(page + layout->b_offset + row * sizeof(float), 0xff, n_rows * sizeof(float));
             memset(page + layout->position_offset + row * sizeof(int32_t), 0xff,
                    n_rows * sizeof(int32_t));

@@ -13,6 +13,7 @@
 
 #include "core/metrics.h"
 #include "engine/engine.h"
+#include "kernels/page.h"
 #include "fixture.h"
 
 enum { N = 128, N_NEXT = 8, N_CTX = 256 };
@@ -106,12 +107,15 @@ static void assert_same_rows(const struct wn_session *a, const struct wn_session
         const int64_t n = wn_store_length(a->store, layer, 0);
         assert_int_equal(wn_store_length(b->store, layer, 0), n);
         for (int64_t i = 0; i < n; i++) {
-            const size_t row = (size_t)(i % WN_PAGE_LEN);
-            const uint8_t *p = x.pages[i / WN_PAGE_LEN], *q = y.pages[i / WN_PAGE_LEN];
-            assert_memory_equal(p + row * x.layout->k_row_bytes, q + row * x.layout->k_row_bytes,
-                                x.layout->k_row_bytes);
-            const size_t v = x.layout->v_offset + row * x.layout->v_row_bytes;
-            assert_memory_equal(p + v, q + v, x.layout->v_row_bytes);
+            for (int part = 0; part < 2; part++) {
+                const struct wn_page_rows rows = wn_page_rows(x.layout, (enum wn_page_part)part);
+                const int e = (int)(i % WN_PAGE_LEN);
+                uint8_t p[1024], q[1024];
+                assert_true(rows.row_bytes <= sizeof p);
+                wn_page_get_row(&rows, x.pages[i / WN_PAGE_LEN], e, p);
+                wn_page_get_row(&rows, y.pages[i / WN_PAGE_LEN], e, q);
+                assert_memory_equal(p, q, rows.row_bytes);
+            }
         }
     }
 }

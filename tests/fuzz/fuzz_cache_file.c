@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "../unit/cache_repair.h"
+#include "../unit/store_rows.h"
 #include "core/cache_file.h"
 
 int LLVMFuzzerInitialize(int *argc, char ***argv);
@@ -44,8 +45,8 @@ static struct wn_store *store_of(struct wn_pool *pool, int n_layers, int n_entri
         for (int layer = 0; layer < n_layers; layer++) {
             const struct wn_page_layout *layout = &shapes[layer].layout;
             for (int head = 0; head < shapes[layer].n_kv_heads; head++) {
-                memset(wn_store_row_k(store, layer, head, i), i, layout->k_row_bytes);
-                memset(wn_store_row_v(store, layer, head, i), ~i, layout->v_row_bytes);
+                store_fill_row(store, layer, head, WN_PAGE_K, i, i);
+                store_fill_row(store, layer, head, WN_PAGE_V, i, ~i);
             }
         }
     }
@@ -125,7 +126,7 @@ static void use_store(struct wn_store *store, const struct wn_cache_contents *co
     if (position < INT32_MAX && wn_store_reserve(store, 1) == WN_OK) {
         for (int layer = 0; layer < wn_store_n_layers(store); layer++) {
             for (int head = 0; head < wn_store_shape(store, layer)->n_kv_heads; head++) {
-                *(uint8_t *)wn_store_row_k(store, layer, head, 0) = 1;
+                store_fill_row(store, layer, head, WN_PAGE_K, 0, 1);
             }
         }
         wn_store_commit(store, 1, &position);

@@ -14,7 +14,7 @@
 #include <time.h>
 
 #include "eval/bandwidth.h"
-#include "kernels/kernels.h"
+#include "kernels/page.h"
 
 #if defined(__x86_64__) && defined(__GNUC__)
 #include <immintrin.h>
@@ -168,21 +168,20 @@ static size_t bench_bytes(const struct bench *b) {
 static void bench_fill(struct bench *b) {
     uint64_t state = 1;
     const size_t n_pages = (size_t)b->n_kv_heads * (size_t)(b->n_entries / WN_PAGE_LEN);
+    const struct wn_page_rows keys = wn_page_rows(&b->layout, WN_PAGE_K);
+    const struct wn_page_rows values = wn_page_rows(&b->layout, WN_PAGE_V);
     b->data = allocate(bench_bytes(b));
     b->pages = allocate(n_pages * sizeof *b->pages);
     float *row = allocate((size_t)(b->layout.k_dim + b->layout.v_dim) * sizeof *row);
     for (size_t p = 0; p < n_pages; p++) {
         uint8_t *page = b->data + p * b->layout.page_bytes;
         b->pages[p] = page;
-        for (size_t e = 0; e < WN_PAGE_LEN; e++) {
+        for (int e = 0; e < WN_PAGE_LEN; e++) {
             for (int c = 0; c < b->layout.k_dim + b->layout.v_dim; c++) {
                 row[c] = uniform(&state);
             }
-            b->kernels->encode_row(b->layout.k_type, row, page + e * b->layout.k_row_bytes,
-                                   b->layout.k_dim);
-            b->kernels->encode_row(b->layout.v_type, row + b->layout.k_dim,
-                                   page + b->layout.v_offset + e * b->layout.v_row_bytes,
-                                   b->layout.v_dim);
+            wn_page_encode_row(b->kernels, &keys, row, page, e);
+            wn_page_encode_row(b->kernels, &values, row + keys.dim, page, e);
         }
     }
     free(row);

@@ -19,7 +19,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "kernels/kernels.h"
+#include "kernels/page.h"
 
 #define EPS 0x1p-24 /* half an ulp of 1 in float */
 
@@ -206,8 +206,11 @@ static inline float pick_weight(const struct kernel_case *c, uint64_t *state) {
     }
 }
 
+/* Of what cases have: dimensions up to 576. */
+enum { MAX_ROW_BYTES = 2048 };
+
 /* Encodes a row of one entry and reads it back. */
-static inline void put_row(enum wn_type type, float *row, uint8_t *dst, int dim) {
+static inline void encode_row(enum wn_type type, float *row, uint8_t *dst, int dim) {
     if (type == WN_TYPE_F16) {
         for (int j = 0; j < dim; j++) {
             const uint16_t half = wn_f32_to_f16(row[j]);
@@ -241,7 +244,10 @@ static inline void measure_entry(struct kernel_data *d, int64_t i, const uint8_t
 
 static inline void fill_page(struct kernel_data *d, int i_page, uint64_t *state) {
     const struct wn_page_layout *layout = &d->layout;
+    const struct wn_page_rows keys = wn_page_rows(layout, WN_PAGE_K);
+    const struct wn_page_rows values = wn_page_rows(layout, WN_PAGE_V);
     uint8_t *page = d->page[i_page].data;
+    assert_true(keys.row_bytes <= MAX_ROW_BYTES && values.row_bytes <= MAX_ROW_BYTES);
     /* NaN as halves and as floats, wherever no entry of [first, last) is. */
     memset(page, 0xff, layout->page_bytes);
     for (int e = 0; e < WN_PAGE_LEN; e++) {
@@ -249,14 +255,15 @@ static inline void fill_page(struct kernel_data *d, int i_page, uint64_t *state)
         if (i < d->c.first || i >= d->c.last) {
             continue;
         }
-        uint8_t *k = page + (size_t)e * layout->k_row_bytes;
-        uint8_t *v = page + layout->v_offset + (size_t)e * layout->v_row_bytes;
+        uint8_t k[MAX_ROW_BYTES], v[MAX_ROW_BYTES];
         float *k_row = d->k + i * layout->k_dim;
         float *v_row = d->v + i * layout->v_dim;
         fill_row(&d->c, state, true, k_row, layout->k_dim);
         fill_row(&d->c, state, false, v_row, layout->v_dim);
-        put_row(layout->k_type, k_row, k, layout->k_dim);
-        put_row(layout->v_type, v_row, v, layout->v_dim);
+        encode_row(layout->k_type, k_row, k, layout->k_dim);
+        encode_row(layout->v_type, v_row, v, layout->v_dim);
+        wn_page_put_row(&keys, k, page, e);
+        wn_page_put_row(&values, v, page, e);
         measure_entry(d, i, k, v);
         d->b[i] = pick_weight(&d->c, state);
         memcpy(page + layout->b_offset + (size_t)e * sizeof(float), &d->b[i], sizeof(float));
@@ -412,7 +419,9 @@ static inline double oracle_score(const struct kernel_data *d, int r, int64_t i,
     }
     *error = EPS * (d->c.k_dim * size + 8 * fabs(s) + fabs((double)d->b[i]) + 2);
     if (d->c.k_type != WN_TYPE_F16) {
-        const double step = d->q_size[r] / 65534 + 2 * EPS * (32 + d->c.k_dim) * d->q_size[r];
+        const int largest = d->c.k_type == WN_TYPE_Q8_0 ? 32767 : 127;
+        const double step =
+            d->q_size[r] / (2 * largest) + 2 * EPS * (32 + d->c.k_dim) * d->q_size[r];
         *error += step * d->k_size[i];
     }
     return s + (double)d->b[i];

@@ -124,6 +124,64 @@ static void test_values_move_by_half_a_step(void **state) {
     }
 }
 
+/* Where the bytes of rows stand in a page, from what docs/file-format.md says. */
+static size_t place_in_page(const struct wn_page_rows *rows, int e, int b, int i) {
+    static const size_t place_of[4] = {0, 2, 1, 3};
+    const size_t n_blocks = (size_t)quantised_blocks(rows->dim);
+    const size_t n_bytes = block_bytes(rows->type) - 2;
+    if (i < 2) {
+        return rows->offset + 128 * (size_t)b + 2 * (size_t)e + (size_t)i;
+    }
+    const size_t j = (size_t)i - 2, entry = (size_t)e;
+    const size_t numbers = rows->offset + 128 * n_blocks;
+    if (rows->part == WN_PAGE_K) {
+        const size_t word = (entry / 16 * n_blocks + (size_t)b) * (n_bytes / 4) + j / 4;
+        return numbers + 64 * word + 4 * (entry % 16) + place_of[j % 4];
+    }
+    const size_t word = (entry / 4 * n_blocks + (size_t)b) * n_bytes + j;
+    return numbers + 4 * word + place_of[entry % 4];
+}
+
+static void test_pages_have_entries_side_by_side(void **state) {
+    (void)state;
+    uint64_t rng = 8;
+    for (int i = 0; i < 4 * N_TYPES; i++) {
+        struct wn_page_layout layout;
+        wn_page_layout_init(&layout, quantised[i % N_TYPES], 70, quantised[i / N_TYPES % 2], 33);
+        uint8_t *page = test_alloc(layout.page_bytes), *copy = test_alloc(layout.page_bytes);
+        for (int part = 0; part < 2; part++) {
+            const struct wn_page_rows rows = wn_page_rows(&layout, (enum wn_page_part)part);
+            const uint8_t flip = rows.type == WN_TYPE_Q8_0 ? 0x80 : 0;
+            const int n_block_bytes = (int)block_bytes(rows.type);
+            uint8_t row[WN_PAGE_LEN][MAX_ROW_BYTES];
+            for (int e = 0; e < WN_PAGE_LEN; e++) {
+                for (size_t j = 0; j < rows.row_bytes; j++) {
+                    row[e][j] = (uint8_t)random_below(&rng, 256);
+                }
+                wn_page_put_row(&rows, row[e], page, e);
+            }
+            /* Entries 7 .. 57 of one page to 3 .. 53 of another. */
+            wn_page_copy_rows(&rows, copy, 3, page, 7, 50);
+            for (int e = 0; e < WN_PAGE_LEN; e++) {
+                uint8_t back[MAX_ROW_BYTES];
+                for (int j = 0; j < (int)rows.row_bytes; j++) {
+                    const int b = j / n_block_bytes, at = j % n_block_bytes;
+                    const uint8_t stored = page[place_in_page(&rows, e, b, at)];
+                    assert_int_equal(stored, at < 2 ? row[e][j] : row[e][j] ^ flip);
+                }
+                wn_page_get_row(&rows, page, e, back);
+                assert_memory_equal(back, row[e], rows.row_bytes);
+                wn_page_get_row(&rows, copy, e, back);
+                if (e >= 3 && e < 53) {
+                    assert_memory_equal(back, row[e + 4], rows.row_bytes);
+                }
+            }
+        }
+        free(page);
+        free(copy);
+    }
+}
+
 /* Every table gives the bytes of the first, decodes them without rounding, and encodes whole blocks
  * that it decoded to the same bytes. */
 static void test_tables_agree(void **state) {
@@ -241,8 +299,8 @@ static void test_nan_is_not_lost(void **state) {
             float bad[64] = {NAN}, m[12], l[12], acc[12 * 64];
             struct guarded scratch = kernel_scratch(table, d);
             struct wn_partial out = {.m = m, .l = l, .acc = acc};
-            uint8_t *v = (uint8_t *)d->page[0].data + d->layout.v_offset;
-            table->encode_row(type, bad, v + 7 * d->layout.v_row_bytes, 64);
+            const struct wn_page_rows values = wn_page_rows(&d->layout, WN_PAGE_V);
+            wn_page_encode_row(table, &values, bad, d->page[0].data, 7);
             table->attend(&d->kv, 0, 70, &d->rows, &out, scratch.data);
             for (int r = 0; r < n_rows; r++) {
                 assert_true(isnan(acc[64 * r]) && isnan(acc[64 * r + 31]));
@@ -259,6 +317,7 @@ int main(void) {
         cmocka_unit_test(test_known_numbers_come_back),
         cmocka_unit_test(test_blocks_are_those_of_ggml),
         cmocka_unit_test(test_values_move_by_half_a_step),
+        cmocka_unit_test(test_pages_have_entries_side_by_side),
         cmocka_unit_test(test_tables_agree),
         cmocka_unit_test(test_bytes_are_the_same_everywhere),
         cmocka_unit_test(test_zeros_stay_zeros),

@@ -13,6 +13,7 @@
 
 #include "cache_image.h"
 #include "cache_repair.h"
+#include "store_rows.h"
 
 void image_folder_new(char folder[IMAGE_PATH_MAX], char path[IMAGE_PATH_MAX]) {
     static const char name[] = "/tmp/winnow-cache-XXXXXX";
@@ -148,10 +149,8 @@ struct wn_store *image_small_store(struct wn_pool *pool) {
         for (int head = 0; head < shapes[layer].n_kv_heads; head++) {
             for (int i = 0; i < SMALL_TOKENS; i++) {
                 const int base = 1000 * (2 * layer + head) + i;
-                memset(wn_store_row_k(store, layer, head, i), base % 120 + 1,
-                       shapes[layer].layout.k_row_bytes);
-                memset(wn_store_row_v(store, layer, head, i), base % 119 + 1,
-                       shapes[layer].layout.v_row_bytes);
+                store_fill_row(store, layer, head, WN_PAGE_K, i, base % 120 + 1);
+                store_fill_row(store, layer, head, WN_PAGE_V, i, base % 119 + 1);
             }
         }
     }

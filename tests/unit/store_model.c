@@ -8,8 +8,9 @@
 #include <string.h>
 
 #include "store_model.h"
+#include "store_rows.h"
 
-const int model_heads_of_layer[N_LAYERS] = {2, 3};
+const int model_heads_of_layer[N_LAYERS] = {2, 3, 1};
 uint32_t model_random_state;
 
 uint32_t model_random_below(uint32_t n) {
@@ -19,35 +20,37 @@ uint32_t model_random_below(uint32_t n) {
     return model_random_state % n;
 }
 
-static void encode_f16(enum wn_type type, const float *src, void *dst, int n) {
-    assert_int_equal(type, WN_TYPE_F16);
-    for (int i = 0; i < n; i++) {
-        uint16_t h = wn_f32_to_f16(src[i]);
-        memcpy((uint8_t *)dst + 2 * i, &h, 2);
-    }
-}
-
-static const struct wn_kernels kernels = {.name = "test", .encode_row = encode_f16};
-
 struct wn_store *model_store_new(struct wn_pool *pool) {
     struct wn_layer_shape shapes[N_LAYERS];
     shapes[0].n_kv_heads = model_heads_of_layer[0];
     wn_page_layout_init(&shapes[0].layout, WN_TYPE_F16, 8, WN_TYPE_F16, 4);
     shapes[1].n_kv_heads = model_heads_of_layer[1];
     wn_page_layout_init(&shapes[1].layout, WN_TYPE_F16, 5, WN_TYPE_F16, 7);
+    shapes[2].n_kv_heads = model_heads_of_layer[2];
+    wn_page_layout_init(&shapes[2].layout, WN_TYPE_Q8_0, 40, WN_TYPE_Q4_0, 33);
     struct wn_store *store = NULL;
     assert_int_equal(wn_store_create(pool, shapes, N_LAYERS, &store), WN_OK);
     return store;
 }
 
 int model_head_index(int layer, int head) {
-    return layer == 0 ? head : model_heads_of_layer[0] + head;
+    for (int l = 0; l < layer; l++) {
+        head += model_heads_of_layer[l];
+    }
+    return head;
 }
 
-void model_fill_row(uint16_t *row, int n) {
-    for (int i = 0; i < n; i++) {
-        row[i] = (uint16_t)model_random_below(0x7c00);
+/* Any bytes, but no halves that are not finite. */
+static void fill_row(size_t n_bytes, uint8_t *row) {
+    for (size_t i = 0; i < n_bytes; i += 2) {
+        const uint16_t half = (uint16_t)model_random_below(0x7c00);
+        memcpy(row + i, &half, sizeof half);
     }
+}
+
+void model_fill_entry(const struct wn_store *store, int layer, struct entry *entry) {
+    fill_row(store_rows(store, layer, WN_PAGE_K).row_bytes, entry->k);
+    fill_row(store_rows(store, layer, WN_PAGE_V).row_bytes, entry->v);
 }
 
 bool model_append(struct wn_store *store, struct model *model, int n) {
@@ -62,16 +65,14 @@ bool model_append(struct wn_store *store, struct model *model, int n) {
         position[i] = model->next_position;
     }
     FOR_EACH_HEAD(layer, head) {
-        const struct wn_page_layout *layout = &wn_store_shape(store, layer)->layout;
         int h = model_head_index(layer, head);
         for (int i = 0; i < n; i++) {
             struct entry *e = &model->entry[h][model->n[h] + i];
-            model_fill_row(e->k, layout->k_dim);
-            model_fill_row(e->v, layout->v_dim);
+            model_fill_entry(store, layer, e);
             e->b = 0.0f;
             e->position = position[i];
-            memcpy(wn_store_row_k(store, layer, head, i), e->k, layout->k_row_bytes);
-            memcpy(wn_store_row_v(store, layer, head, i), e->v, layout->v_row_bytes);
+            store_put_row(store, layer, head, WN_PAGE_K, i, e->k);
+            store_put_row(store, layer, head, WN_PAGE_V, i, e->v);
         }
         model->n[h] += n;
     }
@@ -95,9 +96,11 @@ void model_assert_same(const struct wn_store *store, const struct model *model) 
             const struct entry *e = &model->entry[h][i];
             const uint8_t *page = kv.pages[i / WN_PAGE_LEN];
             size_t row = (size_t)(i % WN_PAGE_LEN);
-            assert_memory_equal(page + row * layout->k_row_bytes, e->k, layout->k_row_bytes);
-            assert_memory_equal(page + layout->v_offset + row * layout->v_row_bytes, e->v,
-                                layout->v_row_bytes);
+            uint8_t k[MAX_ROW_BYTES], v[MAX_ROW_BYTES];
+            store_get_row(store, layer, head, WN_PAGE_K, i, k);
+            store_get_row(store, layer, head, WN_PAGE_V, i, v);
+            assert_memory_equal(k, e->k, layout->k_row_bytes);
+            assert_memory_equal(v, e->v, layout->v_row_bytes);
             assert_memory_equal(page + layout->b_offset + 4 * row, &e->b, 4);
             assert_memory_equal(page + layout->position_offset + 4 * row, &e->position, 4);
             assert_true(b[i] == e->b);
@@ -110,14 +113,22 @@ void model_assert_same(const struct wn_store *store, const struct model *model) 
     assert_true(usage.slack_bytes >= 0);
 }
 
+/* Random x [n], and the row that it becomes. */
+static void renew_row(enum wn_type type, float *x, int n, uint8_t *row) {
+    for (int d = 0; d < n; d++) {
+        x[d] = (float)model_random_below(4000) / 1000.0f - 2.0f;
+    }
+    wn_kernels_reference()->encode_row(type, x, row, n);
+}
+
 bool model_retain_random(struct wn_store *store, struct model *model, int layer, int head) {
     static int32_t idx[MAX_ENTRIES];
     static float b[MAX_ENTRIES];
     static float key[MAX_ENTRIES * MAX_DIM], value[MAX_ENTRIES * MAX_DIM];
     static struct entry kept[MAX_ENTRIES];
     int h = model_head_index(layer, head);
-    int k_dim = wn_store_shape(store, layer)->layout.k_dim;
-    int v_dim = wn_store_shape(store, layer)->layout.v_dim;
+    const struct wn_page_layout *layout = &wn_store_shape(store, layer)->layout;
+    const int k_dim = layout->k_dim, v_dim = layout->v_dim;
     uint32_t percent = model_random_below(5) == 0 ? 100 : model_random_below(101);
     uint32_t n_first = model_random_below(2) * model_random_below(200);
     bool with_b = model_random_below(3) == 0, with_value = model_random_below(4) == 0;
@@ -131,13 +142,11 @@ bool model_retain_random(struct wn_store *store, struct model *model, int layer,
                 kept[n].b = (float)model_random_below(1000) / 100.0f - 5.0f;
             }
             b[n] = kept[n].b;
-            for (int d = 0; with_value && d < v_dim; d++) {
-                value[n * v_dim + d] = (float)model_random_below(4000) / 1000.0f - 2.0f;
-                kept[n].v[d] = wn_f32_to_f16(value[n * v_dim + d]);
+            if (with_value) {
+                renew_row(layout->v_type, value + n * v_dim, v_dim, kept[n].v);
             }
-            for (int d = 0; with_key && d < k_dim; d++) {
-                key[n * k_dim + d] = (float)model_random_below(4000) / 1000.0f - 2.0f;
-                kept[n].k[d] = wn_f32_to_f16(key[n * k_dim + d]);
+            if (with_key) {
+                renew_row(layout->k_type, key + n * k_dim, k_dim, kept[n].k);
             }
             n++;
         }
@@ -149,7 +158,7 @@ bool model_retain_random(struct wn_store *store, struct model *model, int layer,
         .key = with_key ? key : NULL,
         .value = with_value ? value : NULL,
     };
-    wn_status status = wn_store_retain(store, layer, head, &retained, &kernels);
+    wn_status status = wn_store_retain(store, layer, head, &retained, wn_kernels_reference());
     if (status != WN_OK) {
         assert_int_equal(status, WN_E_MEMORY);
         return false;

@@ -5,12 +5,12 @@
 
 #include "core/store.h"
 
-/* Two layers of unlike shapes, five heads in all. */
-enum { N_LAYERS = 2, N_HEADS = 5, MAX_DIM = 8, MAX_ENTRIES = 700 };
+/* Three layers of unlike shapes and types, six heads in all. */
+enum { N_LAYERS = 3, N_HEADS = 6, MAX_DIM = 40, MAX_ROW_BYTES = 80, MAX_ENTRIES = 700 };
 extern const int model_heads_of_layer[N_LAYERS];
 
 struct entry {
-    uint16_t k[MAX_DIM], v[MAX_DIM];
+    uint8_t k[MAX_ROW_BYTES], v[MAX_ROW_BYTES]; /* rows, not as pages have them */
     float b;
     int32_t position;
 };
@@ -30,7 +30,7 @@ extern uint32_t model_random_state;
 uint32_t model_random_below(uint32_t n);
 struct wn_store *model_store_new(struct wn_pool *pool);
 int model_head_index(int layer, int head);
-void model_fill_row(uint16_t *row, int n);
+void model_fill_entry(const struct wn_store *store, int layer, struct entry *entry);
 /* Appends n random entries to every head of store and model; false on WN_E_MEMORY. */
 bool model_append(struct wn_store *store, struct model *model, int n);
 /* Every entry of every head equals the model's, through each way of reading. */

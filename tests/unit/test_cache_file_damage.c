@@ -123,11 +123,15 @@ static void other_files_are_told_apart(void **state) {
 static void versions_are_told_apart(void **state) {
     (void)state;
     assert_int_equal(cache_get(image.bytes + 8, 4), 1); /* halves need no newer one */
-    cache_put(image.bytes + 8, 3, 4);
+    cache_put(image.bytes + 8, 4, 4);
     image_write(path, image.bytes, image.n);
-    assert_refused("was made by a newer winnow (its format has version 3, and version 2 is read)");
+    assert_refused("was made by a newer winnow (its format has version 4, and version 3 is read)");
     image_write(path, image.bytes, 12); /* whatever a newer header looks like */
     assert_refused("was made by a newer winnow");
+    cache_put(image.bytes + 8, 2, 4);
+    assert_repaired_refused(
+        "was made by an older winnow, in a version of the format that is no longer "
+        "read: make it anew");
     cache_put(image.bytes + 8, 0, 4);
     assert_repaired_refused("there is no version 0");
 }
@@ -138,7 +142,7 @@ static void version_1_has_no_quantised_rows(void **state) {
     for (size_t at = 4; at <= 12; at += 8) {
         cache_put(shapes + at, 1, 4);
         assert_repaired_refused("layer 0 has a shape that no model has");
-        cache_put(image.bytes + 8, 2, 4);
+        cache_put(image.bytes + 8, 3, 4);
         assert_repaired_refused("it has fewer entries than its heads need");
         cache_put(shapes + at, 3, 4); /* no type */
         assert_repaired_refused("layer 0 has a shape that no model has");

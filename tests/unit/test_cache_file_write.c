@@ -15,6 +15,7 @@
 
 #include "cache_image.h"
 #include "pool_case.h"
+#include "store_rows.h"
 
 static char folder[IMAGE_PATH_MAX], path[IMAGE_PATH_MAX];
 
@@ -42,7 +43,7 @@ static void the_same_store_gives_the_same_bytes(void **state) {
         assert_int_equal(wn_store_create(pool, &shape, 1, &dirt), WN_OK);
         assert_int_equal(wn_store_reserve(dirt, 640), WN_OK);
         for (int i = 0; i < 640; i++) {
-            memset(wn_store_row_k(dirt, 0, 0, i), 17 * round + 1, shape.layout.k_row_bytes);
+            store_fill_row(dirt, 0, 0, WN_PAGE_K, i, 17 * round + 1);
         }
         wn_store_free(dirt);
         struct wn_store *store = image_small_store(pool);
@@ -76,8 +77,8 @@ static void a_file_is_hardly_larger_than_its_entries(void **state) {
     for (int i = 0; i < 1000; i++) {
         position[i] = i;
         for (int head = 0; head < 2; head++) {
-            memset(wn_store_row_k(store, 0, head, i), i, 128);
-            memset(wn_store_row_v(store, 0, head, i), i, 128);
+            store_fill_row(store, 0, head, WN_PAGE_K, i, i);
+            store_fill_row(store, 0, head, WN_PAGE_V, i, i);
         }
     }
     wn_store_commit(store, 1000, position);

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "store_model.h"
+#include "store_rows.h"
 #include "pool_case.h"
 
 /* ---- tests ---- */
@@ -187,14 +188,12 @@ static void a_fork_leaves_reservations_alone(void **state) {
     }
     model_append(b, &b_model, 10);
     FOR_EACH_HEAD(layer, head) {
-        const struct wn_page_layout *layout = &wn_store_shape(a, layer)->layout;
         int h = model_head_index(layer, head);
         for (int i = 0; i < 40; i++) {
             struct entry *e = &a_model.entry[h][a_model.n[h]++];
-            model_fill_row(e->k, layout->k_dim);
-            model_fill_row(e->v, layout->v_dim);
-            memcpy(wn_store_row_k(a, layer, head, i), e->k, layout->k_row_bytes);
-            memcpy(wn_store_row_v(a, layer, head, i), e->v, layout->v_row_bytes);
+            model_fill_entry(a, layer, e);
+            store_put_row(a, layer, head, WN_PAGE_K, i, e->k);
+            store_put_row(a, layer, head, WN_PAGE_V, i, e->v);
             e->b = 0.0f;
             e->position = position[i];
         }
@@ -219,7 +218,7 @@ static void a_reservation_can_be_given_up(void **state) {
     int64_t before = in_use_bytes(pool);
     assert_int_equal(wn_store_reserve(store, 500), WN_OK);
     assert_true(in_use_bytes(pool) > before);
-    memset(wn_store_row_k(store, 1, 2, 499), 0xff, 10);
+    store_fill_row(store, 1, 2, WN_PAGE_K, 499, 0xff);
     model_assert_same(store, &model);
     assert_int_equal(wn_store_reserve(store, 3), WN_OK);
     assert_int_equal(in_use_bytes(pool), before);
@@ -523,8 +522,8 @@ static void the_resident_size_falls(void **state) {
         for (int i = 0; i < CHUNK; i++) {
             position[i] = n + i;
             for (int lh = 0; lh < LAYERS * HEADS; lh++) {
-                memset(wn_store_row_k(store, lh / HEADS, lh % HEADS, i), 1 + lh, 128);
-                memset(wn_store_row_v(store, lh / HEADS, lh % HEADS, i), 1 + lh, 128);
+                store_fill_row(store, lh / HEADS, lh % HEADS, WN_PAGE_K, i, 1 + lh);
+                store_fill_row(store, lh / HEADS, lh % HEADS, WN_PAGE_V, i, 1 + lh);
             }
         }
         wn_store_commit(store, CHUNK, position);
