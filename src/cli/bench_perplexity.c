@@ -7,6 +7,7 @@
 #include "cli/kernel_choice.h"
 #include "cli/standing_flags.h"
 #include "eval/text_loss.h"
+#include "eval/tokens.h"
 
 #include <stdlib.h>
 #include <string.h>
