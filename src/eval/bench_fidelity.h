@@ -13,9 +13,6 @@
 #include "eval/results.h"
 #include "eval/shard.h"
 
-/* The method of the noise floor's cells. */
-#define WN_BENCH_NOISE "llama.cpp"
-
 struct wn_bench_fidelity {
     struct wn_model *model;
     struct wn_engine *engine;
