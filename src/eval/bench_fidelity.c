@@ -127,11 +127,7 @@ static wn_status add_cell(const struct measuring *measuring, int text, int64_t i
     name_cell(measuring, text, i, name);
     cell_at(measuring->bench, text, i, &cell);
     json_t *values = cell_values(&json, measuring->bench, &cell, result, attention);
-    if (json.failed) {
-        json_decref(values);
-        return wn_error_set(err, WN_E_MEMORY, "out of memory for a result");
-    }
-    return wn_results_add(measuring->bench->results, name, values, err);
+    return wn_results_add(measuring->bench->results, name, wn_json_finish(&json, values), err);
 }
 
 /* ---- measuring ---- */

@@ -145,11 +145,7 @@ static wn_status add_cell(const struct measuring *measuring, const char *name,
                           const struct wn_comparison *comparison, struct wn_error *err) {
     struct wn_json json = {0};
     json_t *values = cell_values(&json, measuring->bench, cell, report, comparison);
-    if (json.failed) {
-        json_decref(values);
-        return wn_error_set(err, WN_E_MEMORY, "out of memory for a result");
-    }
-    return wn_results_add(measuring->bench->results, name, values, err);
+    return wn_results_add(measuring->bench->results, name, wn_json_finish(&json, values), err);
 }
 
 static wn_status measure_cell(void *user, int text, int64_t i, struct wn_error *err) {

@@ -175,28 +175,24 @@ static wn_status add_values(const struct wn_task_run *run, const struct wn_task_
     wn_json_put_integer(&json, values, "n_after", ask->report.n_after);
     wn_json_put_integer(&json, values, "bytes_before", ask->report.before_bytes);
     wn_json_put_integer(&json, values, "bytes_after", ask->report.after_bytes);
-    if (json.failed) {
-        json_decref(values);
-        values = NULL;
-    }
-    return wn_results_add(
-        run->results, name_cell(sample->name, mode, ask->method, ask->keep, &name), values, err);
+    return wn_results_add(run->results,
+                          name_cell(sample->name, mode, ask->method, ask->keep, &name),
+                          wn_json_finish(&json, values), err);
 }
 
 /* The full cache's cell, where another mode has it. */
 static wn_status copy_full(const struct wn_task_run *run, const char *sample, int mode,
                            struct wn_error *err) {
     struct cell_name name;
+    struct wn_json json = {0};
     const json_t *found = find_full(run, sample);
     if (found == NULL || find_cell(run, sample, mode, NULL, 1.0) != NULL) {
         return WN_OK;
     }
     json_t *values = json_copy((json_t *)found);
-    if (json_object_set_new(values, "mode", json_string(wn_task_mode_name(mode))) != 0) {
-        json_decref(values);
-        values = NULL;
-    }
-    return wn_results_add(run->results, name_cell(sample, mode, NULL, 1.0, &name), values, err);
+    wn_json_put_string(&json, values, "mode", wn_task_mode_name(mode));
+    return wn_results_add(run->results, name_cell(sample, mode, NULL, 1.0, &name),
+                          wn_json_finish(&json, values), err);
 }
 
 static wn_status answer(struct wn_task_run *run, const struct wn_task_sample *sample, int mode,
