@@ -151,7 +151,7 @@ static wn_status measure(struct job *job, struct wn_error *err) {
                                      .n_answer_tokens = options->task.n_answer_tokens,
                                      .shard = options->task.bench.shard};
     memcpy(bench.subset, job->subset, sizeof bench.subset);
-    wn_task_job_begin(&job->bench, wn_longbench_run_n_missing(&bench));
+    wn_task_job_begin(&job->bench, wn_longbench_run_begin(&bench));
     const wn_status status =
         wn_bench_finish(&job->bench, wn_longbench_run_measure(&bench, err), err);
     if (n_skipped(job) > 0) {

@@ -155,7 +155,7 @@ static wn_status measure(struct job *job, struct wn_error *err) {
                      : options->squad_path == NULL ? "qa_1 is"
                                                    : "qa_2 is");
     }
-    wn_task_job_begin(&job->bench, wn_ruler_run_n_missing(&ruler));
+    wn_task_job_begin(&job->bench, wn_ruler_run_begin(&ruler));
     return wn_bench_finish(&job->bench, wn_ruler_run_measure(&ruler, err), err);
 }
 
