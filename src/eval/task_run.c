@@ -10,6 +10,15 @@ bool wn_task_progress(const struct wn_task_run *run, int64_t n) {
     return run->on_progress == NULL || run->on_progress(run->user, run->n_done + n, run->n_total);
 }
 
+static bool pass_progress(void *user, int64_t n_done, int64_t n_total) {
+    (void)n_total;
+    return wn_task_progress(user, n_done);
+}
+
+struct wn_feed_options wn_task_feed_options(struct wn_task_run *run) {
+    return (struct wn_feed_options){.on_progress = pass_progress, .user = run};
+}
+
 /* ---- cells ---- */
 
 struct cell_name {
@@ -100,11 +109,6 @@ int64_t wn_task_cost(const struct wn_task_run *run, const char *name, int64_t n_
 
 /* ---- one mode ---- */
 
-static bool pass_progress(void *user, int64_t n_done, int64_t n_total) {
-    (void)n_total;
-    return wn_task_progress(user, n_done);
-}
-
 /* For all methods, whichever are missing: what one is observed with must not depend on that. */
 static wn_status observe(const struct wn_task_run *run, struct wn_session *session, int64_t n_total,
                          struct wn_error *err) {
@@ -124,7 +128,7 @@ static wn_status observe(const struct wn_task_run *run, struct wn_session *sessi
 
 static wn_status feed(struct wn_task_run *run, struct wn_session *session, const int32_t *tokens,
                       int64_t n, struct wn_error *err) {
-    const struct wn_feed_options options = {.on_progress = pass_progress, .user = run};
+    const struct wn_feed_options options = wn_task_feed_options(run);
     const wn_status status = n > 0 ? wn_session_feed(session, tokens, n, &options, err) : WN_OK;
     run->n_done += n;
     return status;
@@ -141,7 +145,7 @@ static wn_status read_prompt(struct wn_task_run *run, const struct wn_task_sampl
     status = status == WN_OK ? observe(run, *out, n_total, err) : status;
     status = status == WN_OK ? feed(run, *out, sample->tokens, n_context, err) : status;
     if (status == WN_OK && is_rehearsed) {
-        const struct wn_feed_options options = {.on_progress = pass_progress, .user = run};
+        const struct wn_feed_options options = wn_task_feed_options(run);
         status = wn_session_rehearse(*out, sample->tokens, n_context, &options, err);
         run->n_done += n_context;
     }

@@ -69,5 +69,7 @@ wn_status wn_task_measure(struct wn_task_run *run, const struct wn_task_sample *
 
 /* Tells on_progress that n more tokens than n_done are fed; whether to go on. */
 bool wn_task_progress(const struct wn_task_run *run, int64_t n);
+/* Those of a feed that tells the run's on_progress. */
+struct wn_feed_options wn_task_feed_options(struct wn_task_run *run);
 
 #endif
