@@ -144,12 +144,13 @@ static wn_status read_lines(struct reader *reader, FILE *file, struct wn_error *
         reader->i_line++;
         status = take_line(reader, line, (size_t)n, err);
     }
-    free(line);
-    if (status == WN_OK && ferror(file)) {
+    /* Without memory for a line there is no error of the file either. */
+    if (status == WN_OK && !feof(file)) {
         status = refuse_file(reader, WN_E_IO, strerror(errno), err);
     } else if (status == WN_OK && reader->i_line == 0) {
         status = refuse_file(reader, WN_E_FORMAT, "it is empty", err);
     }
+    free(line);
     return status;
 }
 
