@@ -140,7 +140,7 @@ static wn_status measure(struct wn_bench *bench, const struct options *options,
                                                .results = bench->results,
                                                .on_progress = wn_bench_on_progress,
                                                .user = bench};
-    wn_bench_begin(bench, "cells", wn_bench_fidelity_n_missing(&fidelity));
+    wn_bench_begin(bench, "cells", wn_bench_fidelity_n_missing(&fidelity), "cells");
     return wn_bench_finish(bench, wn_bench_fidelity_measure(&fidelity, err), err);
 }
 

@@ -112,7 +112,8 @@ wn_status wn_bench_open_results(struct wn_bench *bench, const char *benchmark, s
     return status;
 }
 
-void wn_bench_begin(struct wn_bench *bench, const char *units, int64_t n_missing) {
+void wn_bench_begin(struct wn_bench *bench, const char *units, int64_t n_missing,
+                    const char *progress_units) {
     const struct wn_bench_options *options = bench->options;
     const size_t n_there = wn_results_n(bench->results);
     if (n_there > 0) {
@@ -122,7 +123,7 @@ void wn_bench_begin(struct wn_bench *bench, const char *units, int64_t n_missing
     wn_progress_begin(&bench->progress, stderr,
                       wn_progress_style_of(stderr, options->reading.quiet), "measuring", 0,
                       wn_clock());
-    bench->progress.unit = units;
+    bench->progress.unit = progress_units;
     wn_interrupt_catch();
 }
 

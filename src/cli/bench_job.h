@@ -35,9 +35,10 @@ wn_status wn_bench_open_results(struct wn_bench *bench, const char *benchmark, s
                                 json_t *settings, struct wn_error *err);
 /*
  * Begins to measure: catches Ctrl-C, and says what is in the file and how many units of work are
- * missing ("cells", "samples": `units`).
+ * missing ("cells", "samples": `units`). on_progress counts progress_units.
  */
-void wn_bench_begin(struct wn_bench *bench, const char *units, int64_t n_missing);
+void wn_bench_begin(struct wn_bench *bench, const char *units, int64_t n_missing,
+                    const char *progress_units);
 /* Ends it, and makes of WN_E_ABORTED the sentence that says where to go on. Returns the status. */
 wn_status wn_bench_end(struct wn_bench *bench, wn_status status, struct wn_error *err);
 /* The same, and prints what the results hold, also those of a run that did not get to its end: JSON, or

@@ -234,7 +234,7 @@ static wn_status measure(struct job *job, struct wn_error *err) {
         return status;
     }
     perplexity.results = job->bench.results;
-    wn_bench_begin(&job->bench, "tokens", wn_perplexity_n_missing(&perplexity));
+    wn_bench_begin(&job->bench, "tokens", wn_perplexity_n_missing(&perplexity), "tokens");
     return wn_bench_finish(&job->bench, wn_perplexity_measure(&perplexity, err), err);
 }
 

@@ -237,7 +237,7 @@ static wn_status measure(struct wn_bench *bench, const struct options *options,
                                                .results = bench->results,
                                                .on_progress = wn_bench_on_progress,
                                                .user = bench};
-    wn_bench_begin(bench, "cells", wn_bench_sampling_n_missing(&sampling));
+    wn_bench_begin(bench, "cells", wn_bench_sampling_n_missing(&sampling), "cells");
     return wn_bench_finish(bench, wn_bench_sampling_measure(&sampling, err), err);
 }
 

@@ -78,8 +78,7 @@ static wn_status measure(struct job *job, struct wn_error *err) {
                                    .on_progress = wn_bench_on_progress,
                                    .on_race = on_race,
                                    .user = &job->bench};
-    wn_bench_begin(&job->bench, "cells", wn_speed_n_missing(&speed));
-    job->bench.progress.unit = "tokens";
+    wn_bench_begin(&job->bench, "cells", wn_speed_n_missing(&speed), "tokens");
     return wn_bench_end(&job->bench, wn_speed_measure(&speed, err), err);
 }
 
