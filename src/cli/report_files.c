@@ -3,6 +3,7 @@
 
 #include "cli/plot.h"
 #include "eval/output_path.h"
+#include "eval/plain_text.h"
 #include "eval/report_cells.h"
 #include "eval/report_html.h"
 #include "eval/report_print.h"
@@ -106,24 +107,18 @@ static wn_status write_table(struct folder *folder, const struct wn_report_table
 
 /* ---- figures ---- */
 
-/* A field of a file whose fields are parted by tabs. */
-static void print_field(const char *text, FILE *out) {
-    for (; *text != '\0'; text++) {
-        fputc((unsigned char)*text < ' ' ? ' ' : *text, out);
-    }
-}
-
-/* A column for each line, with its interval's ends where there are any; for each row of a heat map. */
+/* A column for each line, with its interval's ends where there are any; for each row of a heat map.
+ * Fields are parted by tabs, which plain text has none of. */
 static void print_data(struct folder *folder, const void *what, FILE *out) {
     const struct wn_report_figure *figure = what;
     (void)folder;
-    print_field(figure->x_label, out);
+    wn_print_plain(figure->x_label, out);
     for (int line = 0; line < figure->n_lines; line++) {
         fputc('\t', out);
         if (figure->kind == WN_REPORT_HEAT_MAP) {
             fprintf(out, "%s %d", figure->y_label, line);
         } else {
-            print_field(figure->line[line], out);
+            wn_print_plain(figure->line[line], out);
         }
         fputs(figure->low != NULL ? "\tlow\thigh" : "", out);
     }
