@@ -179,9 +179,5 @@ int wn_cmd_bench_fidelity(int argc, char **argv) {
     }
     struct wn_bench bench = {.options = &options.bench};
     const wn_status status = run(&bench, &options, &err);
-    if (status != WN_OK) {
-        wn_print_error(status, &err);
-    }
-    wn_bench_close(&bench);
-    return wn_exit_status(status);
+    return wn_bench_leave(&bench, status, &err);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/bench_job.h"
 
+#include "cli/commands.h"
 #include "cli/format.h"
 #include "cli/interrupt.h"
 #include "core/clock.h"
@@ -187,8 +188,12 @@ wn_status wn_bench_finish(struct wn_bench *bench, wn_status status, struct wn_er
                                                 : status;
 }
 
-void wn_bench_close(struct wn_bench *bench) {
+int wn_bench_leave(struct wn_bench *bench, wn_status status, const struct wn_error *err) {
+    if (status != WN_OK) {
+        wn_print_error(status, err);
+    }
     wn_results_close(bench->results);
     wn_engine_free(bench->engine);
     wn_model_free(bench->model);
+    return wn_exit_status(status);
 }

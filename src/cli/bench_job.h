@@ -9,7 +9,7 @@
 #include "eval/results.h"
 #include "winnow.h"
 
-/* Zero-initialise but for `options`; free with wn_bench_close. The functions stand in the order in
+/* Zero-initialise but for `options`; free with wn_bench_leave. The functions stand in the order in
  * which they are called. */
 struct wn_bench {
     const struct wn_bench_options *options;
@@ -49,6 +49,7 @@ bool wn_bench_on_progress(void *user, int64_t n_done, int64_t n_total);
 /* A line for people, above the progress; nothing when quiet. */
 __attribute__((format(printf, 2, 3))) void wn_bench_say(struct wn_bench *bench, const char *format,
                                                         ...);
-void wn_bench_close(struct wn_bench *bench);
+/* Prints what went wrong, closes the bench, and returns the program's exit status. */
+int wn_bench_leave(struct wn_bench *bench, wn_status status, const struct wn_error *err);
 
 #endif

@@ -187,13 +187,9 @@ int wn_cmd_bench_longbench(int argc, char **argv) {
     }
     struct job job = {.options = &options, .bench.options = &options.task.bench};
     const wn_status status = run(&job, &err);
-    if (status != WN_OK) {
-        wn_print_error(status, &err);
-    }
     for (int s = 0; s < WN_LONGBENCH_SUBSET_COUNT; s++) {
         wn_longbench_set_free(&job.set[s]);
     }
     wn_longbench_prompts_free(&job.prompts);
-    wn_bench_close(&job.bench);
-    return wn_exit_status(status);
+    return wn_bench_leave(&job.bench, status, &err);
 }

@@ -259,10 +259,6 @@ int wn_cmd_bench_perplexity(int argc, char **argv) {
     }
     struct job job = {.options = &options, .bench.options = &options.bench};
     const wn_status status = run(&job, &err);
-    if (status != WN_OK) {
-        wn_print_error(status, &err);
-    }
     wn_bench_texts_free(&job.texts);
-    wn_bench_close(&job.bench);
-    return wn_exit_status(status);
+    return wn_bench_leave(&job.bench, status, &err);
 }

@@ -186,12 +186,8 @@ int wn_cmd_bench_ruler(int argc, char **argv) {
     }
     struct job job = {.options = &options, .bench.options = &options.task.bench};
     const wn_status status = run(&job, &err);
-    if (status != WN_OK) {
-        wn_print_error(status, &err);
-    }
     free(job.essay.bytes);
     wn_qa_data_free(&job.qa[0]);
     wn_qa_data_free(&job.qa[1]);
-    wn_bench_close(&job.bench);
-    return wn_exit_status(status);
+    return wn_bench_leave(&job.bench, status, &err);
 }

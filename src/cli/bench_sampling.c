@@ -290,11 +290,7 @@ static int start(enum wn_sampling_kind kind, const struct wn_flag_table *table, 
     }
     struct wn_bench bench = {.options = &options.bench};
     const wn_status status = run(&bench, &options, &err);
-    if (status != WN_OK) {
-        wn_print_error(status, &err);
-    }
-    wn_bench_close(&bench);
-    return wn_exit_status(status);
+    return wn_bench_leave(&bench, status, &err);
 }
 
 int wn_cmd_bench_attention_error(int argc, char **argv) {
