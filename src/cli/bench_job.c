@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/bench_job.h"
 
+#include "cli/calibrating.h"
 #include "cli/commands.h"
 #include "cli/format.h"
 #include "cli/interrupt.h"
 #include "core/clock.h"
-#include "eval/calibration.h"
 #include "eval/report.h"
 
 #include <stdarg.h>
@@ -33,26 +33,15 @@ static bool is_static(const struct wn_bench_methods *methods) {
 }
 
 static wn_status calibrate(struct wn_bench *bench, struct wn_error *err) {
-    const struct wn_calibrate_options options = {.on_progress = wn_bench_on_progress,
-                                                 .user = bench};
-    struct wn_error note = {0};
-    bool measured = false;
-    wn_progress_begin(&bench->progress, stderr,
-                      wn_progress_style_of(stderr, bench->options->reading.quiet), "calibrating", 0,
-                      wn_clock());
-    wn_interrupt_catch();
-    const wn_status status =
-        wn_calibration_ensure(bench->engine, bench->model, bench->options->reading.model_path, NULL,
-                              &options, &measured, &note);
+    struct wn_error note;
+    bool measured;
+    const wn_status status = wn_calibrating_ensure(bench->engine, bench->model,
+                                                   &bench->options->reading, &measured, &note, err);
     wn_interrupt_release();
-    wn_progress_end(&bench->progress);
-    if (status != WN_OK) {
-        return wn_error_set(err, status, "cannot calibrate the model (%s)", note.message);
-    }
-    if (note.message[0] != '\0') {
+    if (status == WN_OK && note.message[0] != '\0') {
         wn_bench_say(bench, "note: %s", note.message);
     }
-    return WN_OK;
+    return status;
 }
 
 wn_status wn_bench_make_engine(struct wn_bench *bench, int64_t n_ctx, struct wn_error *err) {
