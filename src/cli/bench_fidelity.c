@@ -136,10 +136,7 @@ static wn_status measure(struct wn_bench *bench, const struct options *options,
                                                .n_scored = options->n_scored,
                                                .seed = (uint64_t)options->bench.seed,
                                                .n_seeds = (int)options->n_seeds,
-                                               .shard = options->bench.shard,
-                                               .results = bench->results,
-                                               .on_progress = wn_bench_on_progress,
-                                               .user = bench};
+                                               .place = wn_bench_place(bench)};
     wn_bench_begin(bench, "cells", wn_bench_fidelity_n_missing(&fidelity), "cells");
     return wn_bench_finish(bench, wn_bench_fidelity_measure(&fidelity, err), err);
 }

@@ -117,6 +117,13 @@ void wn_bench_begin(struct wn_bench *bench, const char *units, int64_t n_missing
     wn_interrupt_catch();
 }
 
+struct wn_text_sweep_place wn_bench_place(struct wn_bench *bench) {
+    return (struct wn_text_sweep_place){.shard = bench->options->shard,
+                                        .results = bench->results,
+                                        .on_progress = wn_bench_on_progress,
+                                        .user = bench};
+}
+
 wn_status wn_bench_end(struct wn_bench *bench, wn_status status, struct wn_error *err) {
     wn_interrupt_release();
     wn_progress_end(&bench->progress);

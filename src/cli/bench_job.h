@@ -6,7 +6,7 @@
 #include "cli/bench_options.h"
 #include "cli/progress.h"
 #include "eval/json.h"
-#include "eval/results.h"
+#include "eval/text_sweep.h"
 #include "winnow.h"
 
 /* Zero-initialise but for `options`; free with wn_bench_leave. The functions stand in the order in
@@ -39,6 +39,8 @@ wn_status wn_bench_open_results(struct wn_bench *bench, const char *benchmark, s
  */
 void wn_bench_begin(struct wn_bench *bench, const char *units, int64_t n_missing,
                     const char *progress_units);
+/* Where a benchmark that sweeps texts works. */
+struct wn_text_sweep_place wn_bench_place(struct wn_bench *bench);
 /* Ends it, and makes of WN_E_ABORTED the sentence that says where to go on. Returns the status. */
 wn_status wn_bench_end(struct wn_bench *bench, wn_status status, struct wn_error *err);
 /* The same, and prints what the results hold, also those of a run that did not get to its end: JSON, or

@@ -233,10 +233,7 @@ static wn_status measure(struct wn_bench *bench, const struct options *options,
                                                .n_taus = options->n_taus,
                                                .question = question->id,
                                                .n_judges = (int)options->n_judges,
-                                               .shard = options->bench.shard,
-                                               .results = bench->results,
-                                               .on_progress = wn_bench_on_progress,
-                                               .user = bench};
+                                               .place = wn_bench_place(bench)};
     wn_bench_begin(bench, "cells", wn_bench_sampling_n_missing(&sampling), "cells");
     return wn_bench_finish(bench, wn_bench_sampling_measure(&sampling, err), err);
 }
