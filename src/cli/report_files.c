@@ -7,6 +7,7 @@
 #include "eval/report_cells.h"
 #include "eval/report_html.h"
 #include "eval/report_print.h"
+#include "eval/text_file.h"
 
 #include <errno.h>
 #include <math.h>
@@ -200,22 +201,14 @@ static wn_status draw(const struct wn_report_figure *figure, enum wn_plot_format
 /* Reads the picture back for the page. */
 static wn_status keep_picture(struct folder *folder, const struct wn_report_figure *figure,
                               const char *path, struct wn_error *err) {
-    struct stat info;
-    FILE *file = fopen(path, "r");
-    if (file == NULL || fstat(fileno(file), &info) != 0) {
-        const wn_status status = refuse(path, err);
-        if (file != NULL) {
-            fclose(file);
-        }
+    struct wn_text_file file = {0};
+    const wn_status status = wn_text_file_read(path, &file, err);
+    if (status != WN_OK) {
         return status;
     }
-    char *svg = wn_report_alloc(folder->report, (size_t)info.st_size + 1, 1);
-    if (svg != NULL) {
-        svg[fread(svg, 1, (size_t)info.st_size, file)] = '\0';
-        folder->figure[folder->n_pictures] = figure;
-        folder->svg[folder->n_pictures++] = svg;
-    }
-    fclose(file);
+    folder->figure[folder->n_pictures] = figure;
+    folder->svg[folder->n_pictures++] = wn_report_text(folder->report, "%s", file.bytes);
+    wn_text_file_free(&file);
     return wn_report_check(folder->report, err);
 }
 
