@@ -134,25 +134,31 @@ static wn_status feed(struct wn_task_run *run, struct wn_session *session, const
     return status;
 }
 
+wn_status wn_task_read(struct wn_task_run *run, const struct wn_task_sample *sample,
+                       struct wn_session *session, bool is_aware, bool is_rehearsed,
+                       struct wn_error *err) {
+    const int64_t n_context = sample->n_context;
+    wn_status status = feed(run, session, sample->tokens, n_context, err);
+    if (status == WN_OK && is_rehearsed) {
+        const struct wn_feed_options options = wn_task_feed_options(run);
+        status = wn_session_rehearse(session, sample->tokens, n_context, &options, err);
+        run->n_done += n_context;
+    }
+    if (status == WN_OK && is_aware) {
+        status = feed(run, session, sample->tokens + n_context, sample->n_question, err);
+    }
+    return status;
+}
+
 /* A session of the context, and of the question where it is known, that all of the asks can be forked
  * from. Free whatever the status. */
 static wn_status read_prompt(struct wn_task_run *run, const struct wn_task_sample *sample,
                              bool is_aware, bool is_rehearsed, struct wn_session **out,
                              struct wn_error *err) {
-    const int64_t n_context = sample->n_context;
-    const int64_t n_total = n_context + (is_aware ? sample->n_question : 0);
+    const int64_t n_total = sample->n_context + (is_aware ? sample->n_question : 0);
     wn_status status = wn_session_create(run->engine, out, err);
     status = status == WN_OK ? observe(run, *out, n_total, err) : status;
-    status = status == WN_OK ? feed(run, *out, sample->tokens, n_context, err) : status;
-    if (status == WN_OK && is_rehearsed) {
-        const struct wn_feed_options options = wn_task_feed_options(run);
-        status = wn_session_rehearse(*out, sample->tokens, n_context, &options, err);
-        run->n_done += n_context;
-    }
-    if (status == WN_OK && is_aware) {
-        status = feed(run, *out, sample->tokens + n_context, sample->n_question, err);
-    }
-    return status;
+    return status == WN_OK ? wn_task_read(run, sample, *out, is_aware, is_rehearsed, err) : status;
 }
 
 static wn_status add_values(const struct wn_task_run *run, const struct wn_task_sample *sample,
