@@ -71,6 +71,13 @@ static bool parse_integer(const char *text, int64_t *value) {
     return true;
 }
 
+wn_status wn_args_check_name(const char *flag, const char *name, const char *what,
+                             struct wn_error *err) {
+    return name == NULL || name[0] != '\0'
+               ? WN_OK
+               : wn_error_set(err, WN_E_ARG, "%s got no name (name %s)", flag, what);
+}
+
 bool wn_args_number(const char *text, bool infinite, double *value) {
     if (infinite && strcmp(text, "inf") == 0) {
         *value = INFINITY;

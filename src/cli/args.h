@@ -118,6 +118,11 @@ int wn_args_find(const struct wn_flag_table *table, const char *name);
 bool wn_args_was_given(const struct wn_flag_table *table, const struct wn_flags_given *given,
                        const char *name);
 
+/* WN_E_ARG when a name that was given is empty; NULL: none was. For the sentence: the flag as it is
+ * written, and what it names, "a file". */
+wn_status wn_args_check_name(const char *flag, const char *name, const char *what,
+                             struct wn_error *err);
+
 /* Reads a decimal number and nothing else; "inf" too where `infinite` allows it. */
 bool wn_args_number(const char *text, bool infinite, double *value);
 

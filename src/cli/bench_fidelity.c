@@ -136,11 +136,8 @@ static wn_status measure(struct wn_bench *bench, const struct options *options,
                                                .n_scored = options->n_scored,
                                                .seed = (uint64_t)options->bench.seed,
                                                .n_seeds = (int)options->n_seeds,
-                                               .shard = options->bench.shard,
-                                               .results = bench->results,
-                                               .on_progress = wn_bench_on_progress,
-                                               .user = bench};
-    wn_bench_begin(bench, "cells", wn_bench_fidelity_n_missing(&fidelity));
+                                               .place = wn_bench_place(bench)};
+    wn_bench_begin(bench, "cells", wn_bench_fidelity_n_missing(&fidelity), "cells");
     return wn_bench_finish(bench, wn_bench_fidelity_measure(&fidelity, err), err);
 }
 
@@ -179,9 +176,5 @@ int wn_cmd_bench_fidelity(int argc, char **argv) {
     }
     struct wn_bench bench = {.options = &options.bench};
     const wn_status status = run(&bench, &options, &err);
-    if (status != WN_OK) {
-        wn_print_error(status, &err);
-    }
-    wn_bench_close(&bench);
-    return wn_exit_status(status);
+    return wn_bench_leave(&bench, status, &err);
 }

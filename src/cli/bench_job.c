@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/bench_job.h"
 
+#include "cli/calibrating.h"
+#include "cli/commands.h"
 #include "cli/format.h"
 #include "cli/interrupt.h"
 #include "core/clock.h"
-#include "eval/calibration.h"
 #include "eval/report.h"
 
 #include <stdarg.h>
@@ -32,26 +33,15 @@ static bool is_static(const struct wn_bench_methods *methods) {
 }
 
 static wn_status calibrate(struct wn_bench *bench, struct wn_error *err) {
-    const struct wn_calibrate_options options = {.on_progress = wn_bench_on_progress,
-                                                 .user = bench};
-    struct wn_error note = {0};
-    bool measured = false;
-    wn_progress_begin(&bench->progress, stderr,
-                      wn_progress_style_of(stderr, bench->options->reading.quiet), "calibrating", 0,
-                      wn_clock());
-    wn_interrupt_catch();
-    const wn_status status =
-        wn_calibration_ensure(bench->engine, bench->model, bench->options->reading.model_path, NULL,
-                              &options, &measured, &note);
+    struct wn_error note;
+    bool measured;
+    const wn_status status = wn_calibrating_ensure(bench->engine, bench->model,
+                                                   &bench->options->reading, &measured, &note, err);
     wn_interrupt_release();
-    wn_progress_end(&bench->progress);
-    if (status != WN_OK) {
-        return wn_error_set(err, status, "cannot calibrate the model (%s)", note.message);
-    }
-    if (note.message[0] != '\0') {
+    if (status == WN_OK && note.message[0] != '\0') {
         wn_bench_say(bench, "note: %s", note.message);
     }
-    return WN_OK;
+    return status;
 }
 
 wn_status wn_bench_make_engine(struct wn_bench *bench, int64_t n_ctx, struct wn_error *err) {
@@ -112,7 +102,8 @@ wn_status wn_bench_open_results(struct wn_bench *bench, const char *benchmark, s
     return status;
 }
 
-void wn_bench_begin(struct wn_bench *bench, const char *units, int64_t n_missing) {
+void wn_bench_begin(struct wn_bench *bench, const char *units, int64_t n_missing,
+                    const char *progress_units) {
     const struct wn_bench_options *options = bench->options;
     const size_t n_there = wn_results_n(bench->results);
     if (n_there > 0) {
@@ -122,8 +113,15 @@ void wn_bench_begin(struct wn_bench *bench, const char *units, int64_t n_missing
     wn_progress_begin(&bench->progress, stderr,
                       wn_progress_style_of(stderr, options->reading.quiet), "measuring", 0,
                       wn_clock());
-    bench->progress.unit = units;
+    bench->progress.unit = progress_units;
     wn_interrupt_catch();
+}
+
+struct wn_text_sweep_place wn_bench_place(struct wn_bench *bench) {
+    return (struct wn_text_sweep_place){.shard = bench->options->shard,
+                                        .results = bench->results,
+                                        .on_progress = wn_bench_on_progress,
+                                        .user = bench};
 }
 
 wn_status wn_bench_end(struct wn_bench *bench, wn_status status, struct wn_error *err) {
@@ -186,8 +184,12 @@ wn_status wn_bench_finish(struct wn_bench *bench, wn_status status, struct wn_er
                                                 : status;
 }
 
-void wn_bench_close(struct wn_bench *bench) {
+int wn_bench_leave(struct wn_bench *bench, wn_status status, const struct wn_error *err) {
+    if (status != WN_OK) {
+        wn_print_error(status, err);
+    }
     wn_results_close(bench->results);
     wn_engine_free(bench->engine);
     wn_model_free(bench->model);
+    return wn_exit_status(status);
 }

@@ -6,10 +6,10 @@
 #include "cli/bench_options.h"
 #include "cli/progress.h"
 #include "eval/json.h"
-#include "eval/results.h"
+#include "eval/text_sweep.h"
 #include "winnow.h"
 
-/* Zero-initialise but for `options`; free with wn_bench_close. The functions stand in the order in
+/* Zero-initialise but for `options`; free with wn_bench_leave. The functions stand in the order in
  * which they are called. */
 struct wn_bench {
     const struct wn_bench_options *options;
@@ -35,9 +35,12 @@ wn_status wn_bench_open_results(struct wn_bench *bench, const char *benchmark, s
                                 json_t *settings, struct wn_error *err);
 /*
  * Begins to measure: catches Ctrl-C, and says what is in the file and how many units of work are
- * missing ("cells", "samples": `units`).
+ * missing ("cells", "samples": `units`). on_progress counts progress_units.
  */
-void wn_bench_begin(struct wn_bench *bench, const char *units, int64_t n_missing);
+void wn_bench_begin(struct wn_bench *bench, const char *units, int64_t n_missing,
+                    const char *progress_units);
+/* Where a benchmark that sweeps texts works. */
+struct wn_text_sweep_place wn_bench_place(struct wn_bench *bench);
 /* Ends it, and makes of WN_E_ABORTED the sentence that says where to go on. Returns the status. */
 wn_status wn_bench_end(struct wn_bench *bench, wn_status status, struct wn_error *err);
 /* The same, and prints what the results hold, also those of a run that did not get to its end: JSON, or
@@ -48,6 +51,7 @@ bool wn_bench_on_progress(void *user, int64_t n_done, int64_t n_total);
 /* A line for people, above the progress; nothing when quiet. */
 __attribute__((format(printf, 2, 3))) void wn_bench_say(struct wn_bench *bench, const char *format,
                                                         ...);
-void wn_bench_close(struct wn_bench *bench);
+/* Prints what went wrong, closes the bench, and returns the program's exit status. */
+int wn_bench_leave(struct wn_bench *bench, wn_status status, const struct wn_error *err);
 
 #endif

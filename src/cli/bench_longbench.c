@@ -151,7 +151,7 @@ static wn_status measure(struct job *job, struct wn_error *err) {
                                      .n_answer_tokens = options->task.n_answer_tokens,
                                      .shard = options->task.bench.shard};
     memcpy(bench.subset, job->subset, sizeof bench.subset);
-    wn_task_job_begin(&job->bench, wn_longbench_run_n_missing(&bench));
+    wn_task_job_begin(&job->bench, wn_longbench_run_begin(&bench));
     const wn_status status =
         wn_bench_finish(&job->bench, wn_longbench_run_measure(&bench, err), err);
     if (n_skipped(job) > 0) {
@@ -187,13 +187,9 @@ int wn_cmd_bench_longbench(int argc, char **argv) {
     }
     struct job job = {.options = &options, .bench.options = &options.task.bench};
     const wn_status status = run(&job, &err);
-    if (status != WN_OK) {
-        wn_print_error(status, &err);
-    }
     for (int s = 0; s < WN_LONGBENCH_SUBSET_COUNT; s++) {
         wn_longbench_set_free(&job.set[s]);
     }
     wn_longbench_prompts_free(&job.prompts);
-    wn_bench_close(&job.bench);
-    return wn_exit_status(status);
+    return wn_bench_leave(&job.bench, status, &err);
 }

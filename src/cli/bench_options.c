@@ -82,10 +82,8 @@ wn_status wn_bench_options_check(struct wn_bench_options *options, struct wn_err
         return wn_error_set(err, WN_E_ARG,
                             "--json does not go with --markdown (leave one of them out)");
     }
-    if (options->output_path != NULL && options->output_path[0] == '\0') {
-        return wn_error_set(err, WN_E_ARG, "-o got no name (name a file)");
-    }
-    return wn_reading_options_check_model(&options->reading, err);
+    const wn_status status = wn_args_check_name("-o", options->output_path, "a file", err);
+    return status == WN_OK ? wn_reading_options_check_model(&options->reading, err) : status;
 }
 
 /* ---- lists ---- */

@@ -7,6 +7,7 @@
 #include "cli/kernel_choice.h"
 #include "cli/standing_flags.h"
 #include "eval/text_loss.h"
+#include "eval/tokens.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -233,7 +234,7 @@ static wn_status measure(struct job *job, struct wn_error *err) {
         return status;
     }
     perplexity.results = job->bench.results;
-    wn_bench_begin(&job->bench, "tokens", wn_perplexity_n_missing(&perplexity));
+    wn_bench_begin(&job->bench, "tokens", wn_perplexity_n_missing(&perplexity), "tokens");
     return wn_bench_finish(&job->bench, wn_perplexity_measure(&perplexity, err), err);
 }
 
@@ -258,10 +259,6 @@ int wn_cmd_bench_perplexity(int argc, char **argv) {
     }
     struct job job = {.options = &options, .bench.options = &options.bench};
     const wn_status status = run(&job, &err);
-    if (status != WN_OK) {
-        wn_print_error(status, &err);
-    }
     wn_bench_texts_free(&job.texts);
-    wn_bench_close(&job.bench);
-    return wn_exit_status(status);
+    return wn_bench_leave(&job.bench, status, &err);
 }

@@ -4,7 +4,6 @@
 #include "cli/ruler_options.h"
 #include "cli/task_job.h"
 #include "eval/calibration.h"
-#include "eval/content_hash.h"
 #include "eval/ruler_run.h"
 #include "eval/text_buffer.h"
 #include "eval/text_file.h"
@@ -101,31 +100,19 @@ static int64_t longest(const struct job *job) {
 /* ---- measuring ---- */
 
 /* null for a file that was not given. */
-static wn_status put_file(struct wn_json *json, json_t *settings, const char *key, const char *path,
-                          struct wn_error *err) {
-    struct wn_content_hash hash;
-    const wn_status status = path != NULL ? wn_content_hash_file(path, &hash, err) : WN_OK;
-    if (status == WN_OK) {
-        wn_json_put_string(json, settings, key, path != NULL ? hash.text : NULL);
-    }
-    return status;
+static void put_file(struct wn_json *json, json_t *settings, const char *key,
+                     const struct wn_qa_data *data) {
+    wn_json_put_string(json, settings, key, data->n_questions > 0 ? data->hash.text : NULL);
 }
 
 static wn_status open_results(struct job *job, struct wn_error *err) {
-    const struct wn_ruler_bench_options *options = job->options;
     struct wn_json json = {0};
     struct wn_content_hash essay;
-    json_t *settings = wn_task_job_settings(&json, &options->task);
+    json_t *settings = wn_task_job_settings(&json, &job->options->task);
     wn_content_hash(job->essay.bytes, job->essay.n, &essay);
     wn_json_put_string(&json, settings, "essay", essay.text);
-    wn_status status = put_file(&json, settings, "squad", options->squad_path, err);
-    if (status == WN_OK) {
-        status = put_file(&json, settings, "hotpotqa", options->hotpotqa_path, err);
-    }
-    if (status != WN_OK) {
-        json_decref(settings);
-        return status;
-    }
+    put_file(&json, settings, "squad", &job->qa[0]);
+    put_file(&json, settings, "hotpotqa", &job->qa[1]);
     return wn_bench_open_results(&job->bench, "ruler", &json, settings, err);
 }
 
@@ -155,7 +142,7 @@ static wn_status measure(struct job *job, struct wn_error *err) {
                      : options->squad_path == NULL ? "qa_1 is"
                                                    : "qa_2 is");
     }
-    wn_task_job_begin(&job->bench, wn_ruler_run_n_missing(&ruler));
+    wn_task_job_begin(&job->bench, wn_ruler_run_begin(&ruler));
     return wn_bench_finish(&job->bench, wn_ruler_run_measure(&ruler, err), err);
 }
 
@@ -186,12 +173,8 @@ int wn_cmd_bench_ruler(int argc, char **argv) {
     }
     struct job job = {.options = &options, .bench.options = &options.task.bench};
     const wn_status status = run(&job, &err);
-    if (status != WN_OK) {
-        wn_print_error(status, &err);
-    }
     free(job.essay.bytes);
     wn_qa_data_free(&job.qa[0]);
     wn_qa_data_free(&job.qa[1]);
-    wn_bench_close(&job.bench);
-    return wn_exit_status(status);
+    return wn_bench_leave(&job.bench, status, &err);
 }

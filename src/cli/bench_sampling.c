@@ -233,11 +233,8 @@ static wn_status measure(struct wn_bench *bench, const struct options *options,
                                                .n_taus = options->n_taus,
                                                .question = question->id,
                                                .n_judges = (int)options->n_judges,
-                                               .shard = options->bench.shard,
-                                               .results = bench->results,
-                                               .on_progress = wn_bench_on_progress,
-                                               .user = bench};
-    wn_bench_begin(bench, "cells", wn_bench_sampling_n_missing(&sampling));
+                                               .place = wn_bench_place(bench)};
+    wn_bench_begin(bench, "cells", wn_bench_sampling_n_missing(&sampling), "cells");
     return wn_bench_finish(bench, wn_bench_sampling_measure(&sampling, err), err);
 }
 
@@ -290,11 +287,7 @@ static int start(enum wn_sampling_kind kind, const struct wn_flag_table *table, 
     }
     struct wn_bench bench = {.options = &options.bench};
     const wn_status status = run(&bench, &options, &err);
-    if (status != WN_OK) {
-        wn_print_error(status, &err);
-    }
-    wn_bench_close(&bench);
-    return wn_exit_status(status);
+    return wn_bench_leave(&bench, status, &err);
 }
 
 int wn_cmd_bench_attention_error(int argc, char **argv) {

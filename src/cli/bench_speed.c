@@ -78,8 +78,7 @@ static wn_status measure(struct job *job, struct wn_error *err) {
                                    .on_progress = wn_bench_on_progress,
                                    .on_race = on_race,
                                    .user = &job->bench};
-    wn_bench_begin(&job->bench, "cells", wn_speed_n_missing(&speed));
-    job->bench.progress.unit = "tokens";
+    wn_bench_begin(&job->bench, "cells", wn_speed_n_missing(&speed), "tokens");
     return wn_bench_end(&job->bench, wn_speed_measure(&speed, err), err);
 }
 
@@ -136,10 +135,6 @@ int wn_cmd_bench_speed(int argc, char **argv) {
     }
     struct job job = {.options = &options, .bench.options = &options.bench};
     const wn_status status = run(&job, &err);
-    if (status != WN_OK) {
-        wn_print_error(status, &err);
-    }
     wn_tokens_free(&job.tokens);
-    wn_bench_close(&job.bench);
-    return wn_exit_status(status);
+    return wn_bench_leave(&job.bench, status, &err);
 }

@@ -87,10 +87,7 @@ static wn_status check_paths(const struct wn_longbench_options *options, struct 
                             "no data given (LongBench's files do not come with Winnow; give their "
                             "folder with --data DIR)");
     }
-    if (options->prompts_path != NULL && options->prompts_path[0] == '\0') {
-        return wn_error_set(err, WN_E_ARG, "--prompts got no name (name a file)");
-    }
-    return WN_OK;
+    return wn_args_check_name("--prompts", options->prompts_path, "a file", err);
 }
 
 wn_status wn_longbench_options_parse(int argc, char **argv, struct wn_longbench_options *options,

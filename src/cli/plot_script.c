@@ -1,18 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/plot_script.h"
 
+#include "eval/plain_text.h"
+
 #include <math.h>
 #include <string.h>
 
 /* A single-quoted string: its only special character is the quote, which is doubled; line breaks
- * would end it. */
+ * would end it. Pictures hold it as text, so that it is plain. */
 static void print_quoted(FILE *script, const char *text) {
     fputc('\'', script);
-    for (; *text != '\0'; text++) {
+    while (*text != '\0') {
+        const size_t n = wn_control_bytes(text);
         if (*text == '\'') {
             fputc('\'', script);
         }
-        fputc((unsigned char)*text < ' ' ? ' ' : *text, script);
+        fputc(n > 0 ? ' ' : *text, script);
+        text += n > 0 ? n : 1;
     }
     fputc('\'', script);
 }
@@ -187,9 +191,10 @@ void wn_plot_print_lines(FILE *script, const void *picture, enum wn_plot_format 
 /* A word of a data block: quoted, so that it may hold blanks. */
 static void print_word(FILE *script, const char *text) {
     fputc('"', script);
-    for (; *text != '\0'; text++) {
-        const bool is_safe = (unsigned char)*text >= ' ' && *text != '"' && *text != '\\';
-        fputc(is_safe ? *text : ' ', script);
+    while (*text != '\0') {
+        const size_t n = wn_control_bytes(text);
+        fputc(n == 0 && *text != '"' && *text != '\\' ? *text : ' ', script);
+        text += n > 0 ? n : 1;
     }
     fputc('"', script);
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/reading.h"
 
+#include "cli/calibrating.h"
 #include "cli/format.h"
 #include "cli/interrupt.h"
 #include "cli/policy_text.h"
 #include "core/clock.h"
-#include "eval/calibration.h"
 #include "eval/output_path.h"
 
 #include <stdarg.h>
@@ -350,34 +350,19 @@ static bool on_step(void *user, int64_t n_done, int64_t n_total) {
     return !wn_interrupt_raised();
 }
 
-/* Static budgets need what a calibration measured: looked up, or measured now. */
 static wn_status calibrate(struct wn_reading *reading, struct wn_error *err) {
-    const struct wn_calibrate_options options = {.on_progress = on_step, .user = reading};
-    const char *path = reading->options->calibration_path;
-    struct wn_error note = {0};
-    bool measured = false;
-    wn_interrupt_catch();
-    wn_progress_begin(&reading->progress, stderr,
-                      wn_progress_style_of(stderr, reading->options->quiet), "calibrating", 0,
-                      wn_clock());
-    wn_status status =
-        wn_calibration_ensure(reading->engine, reading->model, reading->options->model_path, path,
-                              &options, &measured, &note);
-    wn_progress_end(&reading->progress);
-    if (status != WN_OK && path != NULL) {
-        return wn_error_set(err, status, "%s", note.message);
-    }
-    if (status != WN_OK) {
-        return wn_error_set(err, status, "cannot calibrate the model (%s)", note.message);
-    }
-    if (note.message[0] != '\0') {
+    struct wn_error note;
+    bool measured;
+    const wn_status status = wn_calibrating_ensure(reading->engine, reading->model,
+                                                   reading->options, &measured, &note, err);
+    if (status == WN_OK && note.message[0] != '\0') {
         wn_reading_say(reading, "note: %s", note.message);
     }
-    if (measured) {
+    if (status == WN_OK && measured) {
         wn_reading_say(reading, "note: the model was calibrated for --budget static (winnow "
                                 "calibrate does it with texts of your own)");
     }
-    return WN_OK;
+    return status;
 }
 
 wn_status wn_reading_make_engine(struct wn_reading *reading, int64_t n_ctx, struct wn_error *err) {

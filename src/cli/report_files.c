@@ -3,9 +3,11 @@
 
 #include "cli/plot.h"
 #include "eval/output_path.h"
+#include "eval/plain_text.h"
 #include "eval/report_cells.h"
 #include "eval/report_html.h"
 #include "eval/report_print.h"
+#include "eval/text_file.h"
 
 #include <errno.h>
 #include <math.h>
@@ -106,24 +108,18 @@ static wn_status write_table(struct folder *folder, const struct wn_report_table
 
 /* ---- figures ---- */
 
-/* A field of a file whose fields are parted by tabs. */
-static void print_field(const char *text, FILE *out) {
-    for (; *text != '\0'; text++) {
-        fputc((unsigned char)*text < ' ' ? ' ' : *text, out);
-    }
-}
-
-/* A column for each line, with its interval's ends where there are any; for each row of a heat map. */
+/* A column for each line, with its interval's ends where there are any; for each row of a heat map.
+ * Fields are parted by tabs, which plain text has none of. */
 static void print_data(struct folder *folder, const void *what, FILE *out) {
     const struct wn_report_figure *figure = what;
     (void)folder;
-    print_field(figure->x_label, out);
+    wn_print_plain(figure->x_label, out);
     for (int line = 0; line < figure->n_lines; line++) {
         fputc('\t', out);
         if (figure->kind == WN_REPORT_HEAT_MAP) {
             fprintf(out, "%s %d", figure->y_label, line);
         } else {
-            print_field(figure->line[line], out);
+            wn_print_plain(figure->line[line], out);
         }
         fputs(figure->low != NULL ? "\tlow\thigh" : "", out);
     }
@@ -205,22 +201,14 @@ static wn_status draw(const struct wn_report_figure *figure, enum wn_plot_format
 /* Reads the picture back for the page. */
 static wn_status keep_picture(struct folder *folder, const struct wn_report_figure *figure,
                               const char *path, struct wn_error *err) {
-    struct stat info;
-    FILE *file = fopen(path, "r");
-    if (file == NULL || fstat(fileno(file), &info) != 0) {
-        const wn_status status = refuse(path, err);
-        if (file != NULL) {
-            fclose(file);
-        }
+    struct wn_text_file file = {0};
+    const wn_status status = wn_text_file_read(path, &file, err);
+    if (status != WN_OK) {
         return status;
     }
-    char *svg = wn_report_alloc(folder->report, (size_t)info.st_size + 1, 1);
-    if (svg != NULL) {
-        svg[fread(svg, 1, (size_t)info.st_size, file)] = '\0';
-        folder->figure[folder->n_pictures] = figure;
-        folder->svg[folder->n_pictures++] = svg;
-    }
-    fclose(file);
+    folder->figure[folder->n_pictures] = figure;
+    folder->svg[folder->n_pictures++] = wn_report_text(folder->report, "%s", file.bytes);
+    wn_text_file_free(&file);
     return wn_report_check(folder->report, err);
 }
 

@@ -75,8 +75,5 @@ wn_status wn_report_options_parse(int argc, char **argv, struct wn_report_option
                             "-o does not go with --%s (the folder gets tables of both kinds)",
                             options->csv ? "csv" : "markdown");
     }
-    if (options->folder != NULL && options->folder[0] == '\0') {
-        return wn_error_set(err, WN_E_ARG, "-o got no name (name a folder)");
-    }
-    return WN_OK;
+    return wn_args_check_name("-o", options->folder, "a folder", err);
 }

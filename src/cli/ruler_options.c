@@ -112,10 +112,13 @@ static wn_status read_tasks(struct wn_ruler_bench_options *options, struct wn_er
     return WN_OK;
 }
 
-static wn_status check_path(const char *flag, const char *path, struct wn_error *err) {
-    return path == NULL || path[0] != '\0'
-               ? WN_OK
-               : wn_error_set(err, WN_E_ARG, "--%s got no name (name a file)", flag);
+static wn_status check_paths(const struct wn_ruler_bench_options *options, struct wn_error *err) {
+    wn_status status = wn_args_check_name("--essay", options->essay_path, "a file", err);
+    if (status == WN_OK) {
+        status = wn_args_check_name("--squad", options->squad_path, "a file", err);
+    }
+    return status == WN_OK ? wn_args_check_name("--hotpotqa", options->hotpotqa_path, "a file", err)
+                           : status;
 }
 
 wn_status wn_ruler_options_parse(int argc, char **argv, struct wn_ruler_bench_options *options,
@@ -129,9 +132,7 @@ wn_status wn_ruler_options_parse(int argc, char **argv, struct wn_ruler_bench_op
     }
     status = wn_task_options_check(&options->task, "bench ruler", keeps,
                                    sizeof keeps / sizeof keeps[0], err);
-    status = status == WN_OK ? check_path("essay", options->essay_path, err) : status;
-    status = status == WN_OK ? check_path("squad", options->squad_path, err) : status;
-    status = status == WN_OK ? check_path("hotpotqa", options->hotpotqa_path, err) : status;
+    status = status == WN_OK ? check_paths(options, err) : status;
     status = status == WN_OK ? read_tasks(options, err) : status;
     return status == WN_OK
                ? wn_bench_read_numbers("length", &options->lengths, NULL, 0, WN_RULER_TOKENS_MIN,

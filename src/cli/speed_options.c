@@ -128,11 +128,9 @@ static wn_status check(struct wn_speed_options *options, struct wn_error *err) {
                             "--rounds %lld is refused (a median needs an odd number; give %lld)",
                             (long long)options->n_rounds, (long long)options->n_rounds + 1);
     }
-    if (options->plot_path != NULL && options->plot_path[0] == '\0') {
-        return wn_error_set(err, WN_E_ARG,
-                            "--plot got no name (name what the pictures begin with)");
-    }
-    return wn_bench_options_check(&options->bench, err);
+    const wn_status status =
+        wn_args_check_name("--plot", options->plot_path, "what the pictures begin with", err);
+    return status == WN_OK ? wn_bench_options_check(&options->bench, err) : status;
 }
 
 wn_status wn_speed_options_parse(int argc, char **argv, int n_cores,

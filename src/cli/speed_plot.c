@@ -3,6 +3,7 @@
 #include "cli/plot.h"
 #include "cli/speed_report.h"
 #include "eval/output_path.h"
+#include "eval/timing.h"
 
 #include <errno.h>
 #include <math.h>
@@ -27,11 +28,6 @@ struct lines {
 };
 
 /* ---- the numbers ---- */
-
-static int compare_doubles(const void *a, const void *b) {
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
 
 static void free_lines(struct lines *lines) {
     free(lines->x);
@@ -63,7 +59,7 @@ static wn_status make_lines(const struct wn_speed_plan *plan, struct lines *line
     for (size_t p = 0; p < n_points; p++) {
         lines->x[p] = (double)plan->length[p];
     }
-    qsort(lines->x, n_points, sizeof *lines->x, compare_doubles);
+    wn_sort_numbers(lines->x, n_points);
     return WN_OK;
 }
 

@@ -32,6 +32,5 @@ struct wn_task_run wn_task_job_run(struct wn_bench *bench, const struct wn_task_
 }
 
 void wn_task_job_begin(struct wn_bench *bench, int64_t n_missing) {
-    wn_bench_begin(bench, "samples", n_missing);
-    bench->progress.unit = "tokens";
+    wn_bench_begin(bench, "samples", n_missing, "tokens");
 }

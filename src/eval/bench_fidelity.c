@@ -3,7 +3,6 @@
 
 #include "eval/fidelity.h"
 #include "eval/json.h"
-#include "eval/text_sweep.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -127,11 +126,8 @@ static wn_status add_cell(const struct measuring *measuring, int text, int64_t i
     name_cell(measuring, text, i, name);
     cell_at(measuring->bench, text, i, &cell);
     json_t *values = cell_values(&json, measuring->bench, &cell, result, attention);
-    if (json.failed) {
-        json_decref(values);
-        return wn_error_set(err, WN_E_MEMORY, "out of memory for a result");
-    }
-    return wn_results_add(measuring->bench->results, name, values, err);
+    return wn_results_add(measuring->bench->place.results, name, wn_json_finish(&json, values),
+                          err);
 }
 
 /* ---- measuring ---- */
@@ -207,10 +203,7 @@ static void begin(const struct wn_bench_fidelity *bench, struct measuring *measu
                                               .user = measuring,
                                               .n_texts = bench->texts->n,
                                               .n_cells = n_cells(bench),
-                                              .shard = bench->shard,
-                                              .results = bench->results,
-                                              .on_progress = bench->on_progress,
-                                              .progress_user = bench->user}};
+                                              .place = bench->place}};
 }
 
 int64_t wn_bench_fidelity_n_missing(const struct wn_bench_fidelity *bench) {

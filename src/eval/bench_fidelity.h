@@ -10,11 +10,7 @@
 
 #include "eval/bench_method.h"
 #include "eval/bench_text.h"
-#include "eval/results.h"
-#include "eval/shard.h"
-
-/* The method of the noise floor's cells. */
-#define WN_BENCH_NOISE "llama.cpp"
+#include "eval/text_sweep.h"
 
 struct wn_bench_fidelity {
     struct wn_model *model;
@@ -23,12 +19,8 @@ struct wn_bench_fidelity {
     const struct wn_bench_methods *methods;
     int64_t n_prefix, n_scored; /* tokens compressed, and those behind them that are scored */
     uint64_t seed;
-    int n_seeds;           /* of methods that draw: seed, seed + 1, ... */
-    struct wn_shard shard; /* takes texts */
-    struct wn_results *results;
-    /* Cells done of all that are to be; polled often, false stops with WN_E_ABORTED. */
-    bool (*on_progress)(void *user, int64_t n_done, int64_t n_total);
-    void *user;
+    int n_seeds; /* of methods that draw: seed, seed + 1, ... */
+    struct wn_text_sweep_place place;
 };
 
 /* Cells of the shard that are not in the results. */

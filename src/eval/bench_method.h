@@ -10,6 +10,9 @@ enum { WN_BENCH_METHODS_MAX = 48, WN_BENCH_KEEPS_MAX = 16, WN_BENCH_NAME_BYTES =
 
 /* The name of the cache that is not compressed, and what it keeps, in results. */
 #define WN_BENCH_FULL "full"
+/* The name of the noise floor: llama.cpp's own attention against our full cache, what two kernels
+ * differ by. */
+#define WN_BENCH_NOISE "llama.cpp"
 
 struct wn_bench_method {
     char name[WN_BENCH_NAME_BYTES]; /* as it was asked for: "min-h --select topk" */

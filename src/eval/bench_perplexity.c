@@ -135,8 +135,7 @@ static void put_parts(struct wn_json *json, json_t *values, const double *loss, 
     json_t *nll = json_array(), *scored = json_array();
     for (int64_t first = 0; first < n; first += WN_PERPLEXITY_PART) {
         const int64_t last = first + WN_PERPLEXITY_PART < n ? first + WN_PERPLEXITY_PART : n;
-        const double sum = wn_text_loss_sum(loss, first, last);
-        wn_json_append(json, nll, isfinite(sum) ? json_real(sum) : json_null());
+        wn_json_append_number(json, nll, wn_text_loss_sum(loss, first, last));
         /* Of token 0 nothing is known. */
         wn_json_append(json, scored, json_integer(last - first - (first == 0)));
     }
@@ -175,11 +174,7 @@ static wn_status add(const struct wn_perplexity *p, const struct cell *cell,
     wn_json_put_number(&json, values, "perplexity", exp(nll / (double)(n - 1)));
     put_parts(&json, values, loss, n);
     put_session(&json, values, cell, session);
-    if (json.failed) {
-        json_decref(values);
-        values = NULL;
-    }
-    return wn_results_add(p->results, cell_name(cell, name), values, err);
+    return wn_results_add(p->results, cell_name(cell, name), wn_json_finish(&json, values), err);
 }
 
 static wn_status measure_cell(struct running *running, const struct cell *cell,

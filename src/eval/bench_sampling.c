@@ -2,7 +2,6 @@
 #include "eval/bench_sampling.h"
 
 #include "eval/json.h"
-#include "eval/text_sweep.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -145,11 +144,8 @@ static wn_status add_cell(const struct measuring *measuring, const char *name,
                           const struct wn_comparison *comparison, struct wn_error *err) {
     struct wn_json json = {0};
     json_t *values = cell_values(&json, measuring->bench, cell, report, comparison);
-    if (json.failed) {
-        json_decref(values);
-        return wn_error_set(err, WN_E_MEMORY, "out of memory for a result");
-    }
-    return wn_results_add(measuring->bench->results, name, values, err);
+    return wn_results_add(measuring->bench->place.results, name, wn_json_finish(&json, values),
+                          err);
 }
 
 static wn_status measure_cell(void *user, int text, int64_t i, struct wn_error *err) {
@@ -218,10 +214,7 @@ static void begin(const struct wn_bench_sampling *bench, struct measuring *measu
                                               .user = measuring,
                                               .n_texts = bench->texts->n,
                                               .n_cells = n_cells(bench),
-                                              .shard = bench->shard,
-                                              .results = bench->results,
-                                              .on_progress = bench->on_progress,
-                                              .progress_user = bench->user}};
+                                              .place = bench->place}};
 }
 
 int64_t wn_bench_sampling_n_missing(const struct wn_bench_sampling *bench) {

@@ -8,8 +8,7 @@
 
 #include "eval/bench_method.h"
 #include "eval/bench_text.h"
-#include "eval/results.h"
-#include "eval/shard.h"
+#include "eval/text_sweep.h"
 
 enum wn_sampling_kind {
     /* Series: top-k; sampled without correction, and corrected at several tau. What the first tokens of
@@ -36,11 +35,7 @@ struct wn_bench_sampling {
     int n_taus;
     const int32_t *question; /* [n_judges] tokens that follow the prompt, whose queries judge */
     int n_judges;
-    struct wn_shard shard; /* takes texts */
-    struct wn_results *results;
-    /* Cells done of all that are to be; polled often, false stops with WN_E_ABORTED. */
-    bool (*on_progress)(void *user, int64_t n_done, int64_t n_total);
-    void *user;
+    struct wn_text_sweep_place place;
 };
 
 /* Cells of the shard that are not in the results. */

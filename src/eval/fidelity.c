@@ -3,6 +3,7 @@
 
 #include "core/metrics.h"
 #include "engine/native.h"
+#include "eval/timing.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -148,14 +149,9 @@ void wn_fidelity_free(struct wn_fidelity *fidelity) {
 
 /* ---- comparing ---- */
 
-static int compare_numbers(const void *a, const void *b) {
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* Sorts values. */
 static double median(double *values, int64_t n) {
-    qsort(values, (size_t)n, sizeof *values, compare_numbers);
+    wn_sort_numbers(values, (size_t)n);
     return n % 2 == 1 ? values[n / 2] : 0.5 * (values[n / 2 - 1] + values[n / 2]);
 }
 

@@ -71,6 +71,14 @@ void wn_json_put_string(struct wn_json *json, json_t *object, const char *key, c
 
 /* ---- output ---- */
 
+json_t *wn_json_finish(const struct wn_json *json, json_t *root) {
+    if (json->failed) {
+        json_decref(root);
+        return NULL;
+    }
+    return root;
+}
+
 wn_status wn_json_text(struct wn_json *json, json_t *root, char **out, struct wn_error *err) {
     char *text = json->failed ? NULL : json_dumps(root, JSON_REAL_PRECISION(9));
     json_decref(root);

@@ -35,6 +35,8 @@ void wn_json_put_text(struct wn_json *json, json_t *object, const char *key, con
 /* null for NULL. */
 void wn_json_put_string(struct wn_json *json, json_t *object, const char *key, const char *text);
 
+/* root, or NULL, and it is freed, when something of it could not be made. */
+json_t *wn_json_finish(const struct wn_json *json, json_t *root);
 /* root as a text on one line, to be freed; frees root. WN_E_MEMORY. */
 wn_status wn_json_text(struct wn_json *json, json_t *root, char **out, struct wn_error *err);
 /* Prints root with a line break behind it, and frees it. WN_E_MEMORY, WN_E_IO. */

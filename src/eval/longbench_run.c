@@ -67,11 +67,13 @@ static int64_t cost(const struct wn_longbench_run *bench, const struct item *ite
                         item->n_new_tokens);
 }
 
-int64_t wn_longbench_run_n_missing(const struct wn_longbench_run *bench) {
+int64_t wn_longbench_run_begin(struct wn_longbench_run *bench) {
     int64_t n = 0;
     for (int64_t i = 0; i < n_items(bench); i++) {
         struct item item;
-        n += item_at(bench, i, &item) && cost(bench, &item) > 0;
+        const int64_t n_tokens = item_at(bench, i, &item) ? cost(bench, &item) : 0;
+        bench->run->n_total += n_tokens;
+        n += n_tokens > 0;
     }
     return n;
 }
@@ -186,9 +188,10 @@ static void describe(const void *user, struct wn_json *json, json_t *values) {
     wn_json_put_integer(json, values, "n_cut", item->n_cut);
 }
 
-static wn_status measure_item(struct wn_longbench_run *bench, struct item *item,
+/* n_tokens: what it costs. */
+static wn_status measure_item(struct wn_longbench_run *bench, struct item *item, int64_t n_tokens,
                               struct wn_error *err) {
-    const int64_t n_done = bench->run->n_done + cost(bench, item);
+    const int64_t n_done = bench->run->n_done + n_tokens;
     struct prompt prompt = {0};
     wn_status status = wn_task_progress(bench->run, 0)
                            ? make_prompt(bench, item, &prompt, err)
@@ -213,12 +216,10 @@ static wn_status measure_item(struct wn_longbench_run *bench, struct item *item,
 wn_status wn_longbench_run_measure(struct wn_longbench_run *bench, struct wn_error *err) {
     struct item item;
     wn_status status = WN_OK;
-    for (int64_t i = 0; i < n_items(bench); i++) {
-        bench->run->n_total += item_at(bench, i, &item) ? cost(bench, &item) : 0;
-    }
     for (int64_t i = 0; status == WN_OK && i < n_items(bench); i++) {
-        if (item_at(bench, i, &item) && cost(bench, &item) > 0) {
-            status = measure_item(bench, &item, err);
+        const int64_t n_tokens = item_at(bench, i, &item) ? cost(bench, &item) : 0;
+        if (n_tokens > 0) {
+            status = measure_item(bench, &item, n_tokens, err);
         }
     }
     return status;

@@ -28,8 +28,9 @@ int wn_longbench_run_new_tokens(enum wn_longbench_subset subset, int64_t n_answe
 wn_status wn_longbench_run_beside(const struct wn_model *model, int64_t n_answer_tokens, int64_t *n,
                                   struct wn_error *err);
 
-/* Examples with cells that are not in the results. */
-int64_t wn_longbench_run_n_missing(const struct wn_longbench_run *bench);
+/* Examples with cells that are not in the results. What they cost is added to run->n_total, as
+ * measuring them expects. */
+int64_t wn_longbench_run_begin(struct wn_longbench_run *bench);
 /* Measures them. Statuses of wn_longbench_write_prompt, wn_longbench_score and wn_task_measure. */
 wn_status wn_longbench_run_measure(struct wn_longbench_run *bench, struct wn_error *err);
 

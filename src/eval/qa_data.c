@@ -282,6 +282,8 @@ wn_status wn_qa_data_read(const char *path, enum wn_qa_format format, struct wn_
     }
     json_error_t error;
     json_t *root = json_loadb(file.bytes, file.n_bytes, 0, &error);
+    struct wn_content_hash hash;
+    wn_content_hash(file.bytes, file.n_bytes, &hash);
     wn_text_file_free(&file);
     if (root == NULL) {
         return wn_error_set(err, WN_E_FORMAT, "%.200s is not JSON (line %d: %.160s)", path,
@@ -289,6 +291,9 @@ wn_status wn_qa_data_read(const char *path, enum wn_qa_format format, struct wn_
     }
     status = read_root(path, format, root, out, err);
     json_decref(root);
+    if (status == WN_OK) {
+        out->hash = hash;
+    }
     return status;
 }
 

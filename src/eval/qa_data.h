@@ -3,7 +3,7 @@
 #ifndef WN_EVAL_QA_DATA_H
 #define WN_EVAL_QA_DATA_H
 
-#include "winnow_core.h"
+#include "eval/content_hash.h"
 
 enum wn_qa_format {
     WN_QA_SQUAD,   /* {"data": [{"paragraphs": [{"context", "qas": [{"question", "answers":
@@ -31,6 +31,7 @@ struct wn_qa_data {
     int64_t n_paragraphs;
     struct wn_qa_question *question; /* [n_questions], in the file's order */
     int64_t n_questions;
+    struct wn_content_hash hash; /* of the file */
     int64_t n_skipped; /* questions left out: malformed, without an answer, or none of whose answers
                           occurs in a required paragraph ("yes" and "no", for example) */
 };

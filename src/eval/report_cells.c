@@ -79,24 +79,6 @@ wn_status wn_report_read_end(const struct wn_report_reader *reader, struct wn_er
 
 /* ---- what occurs ---- */
 
-bool wn_report_make_room(struct wn_report *report, void **array, int n, int64_t *room,
-                         size_t element_bytes) {
-    if (n < *room) {
-        return true;
-    }
-    const int64_t wanted = 2 * *room > 16 ? 2 * *room : 16;
-    void *larger = wn_report_alloc(report, (size_t)wanted, element_bytes);
-    if (larger == NULL) {
-        return false;
-    }
-    if (n > 0) {
-        memcpy(larger, *array, (size_t)n * element_bytes);
-    }
-    *array = larger;
-    *room = wanted;
-    return true;
-}
-
 int wn_report_name_index(struct wn_report *report, struct wn_report_names *names,
                          const char *word) {
     for (int i = 0; i < names->n; i++) {

@@ -35,10 +35,6 @@ wn_status wn_report_read_end(const struct wn_report_reader *reader, struct wn_er
 
 /* ---- what occurs ---- */
 
-/* Whether there is room for one more element behind n; the earlier array stays with the report. */
-bool wn_report_make_room(struct wn_report *report, void **array, int n, int64_t *room,
-                         size_t element_bytes);
-
 /* Different words in the order in which they occurred. */
 struct wn_report_names {
     const char **name;

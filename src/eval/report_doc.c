@@ -65,32 +65,33 @@ const char *wn_report_are(struct wn_report *report, double n, const char *noun) 
     return wn_report_text(report, "%s %s", wn_report_count(report, n, noun), n == 1 ? "is" : "are");
 }
 
-/* The array with room for one more; the earlier one stays with the report. NULL: it failed. */
-static void *with_room(struct wn_report *report, void *array, int64_t n, int64_t *room,
-                       size_t element_bytes) {
+bool wn_report_make_room(struct wn_report *report, void **array, int n, int64_t *room,
+                         size_t element_bytes) {
     if (n < *room) {
-        return array;
+        return true;
     }
-    const int64_t wanted = 2 * *room > 8 ? 2 * *room : 8;
+    const int64_t wanted = 2 * *room > 16 ? 2 * *room : 16;
     void *larger = wn_report_alloc(report, (size_t)wanted, element_bytes);
-    if (larger != NULL) {
-        if (n > 0) {
-            memcpy(larger, array, (size_t)n * element_bytes);
-        }
-        *room = wanted;
+    if (larger == NULL) {
+        return false;
     }
-    return larger;
+    if (n > 0) {
+        memcpy(larger, *array, (size_t)n * element_bytes);
+    }
+    *array = larger;
+    *room = wanted;
+    return true;
 }
 
 /* Whether the array `member` of `owner`, with as many elements as `count` says, has room for one. */
-#define MAKE_ROOM(report, owner, member, count, room)                                     \
-    do {                                                                                  \
-        void *with = with_room((report), (owner)->member, (owner)->count, &(owner)->room, \
-                               sizeof *(owner)->member);                                  \
-        if (with == NULL) {                                                               \
-            return;                                                                       \
-        }                                                                                 \
-        (owner)->member = with;                                                           \
+#define MAKE_ROOM(report, owner, member, count, room)                             \
+    do {                                                                          \
+        void *with = (owner)->member;                                             \
+        if (!wn_report_make_room((report), &with, (owner)->count, &(owner)->room, \
+                                 sizeof *(owner)->member)) {                      \
+            return;                                                               \
+        }                                                                         \
+        (owner)->member = with;                                                   \
     } while (0)
 
 /* ---- sections ---- */

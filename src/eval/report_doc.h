@@ -103,6 +103,9 @@ wn_status wn_report_check(const struct wn_report *report, struct wn_error *err);
 
 /* Zeroed memory that belongs to the report; NULL, and the report has failed, without memory. */
 void *wn_report_alloc(struct wn_report *report, size_t n, size_t element_bytes);
+/* Whether there is room for one more element behind n; the earlier array stays with the report. */
+bool wn_report_make_room(struct wn_report *report, void **array, int n, int64_t *room,
+                         size_t element_bytes);
 /* A text that belongs to the report; "" when it failed. */
 __attribute__((format(printf, 2, 3))) const char *wn_report_text(struct wn_report *report,
                                                                  const char *format, ...);

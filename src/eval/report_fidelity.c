@@ -2,6 +2,8 @@
 /* Fidelity to the full cache: the seeds of a text are averaged first, then texts. */
 #include "eval/report_fidelity.h"
 
+#include "eval/bench_method.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -14,7 +16,7 @@ int wn_fidelity_arm(const struct wn_fidelity_report *f, int method, int keep) {
 }
 
 bool wn_fidelity_is_noise(const struct wn_fidelity_report *f, int method) {
-    return strcmp(f->methods.name[method], WN_FIDELITY_NOISE) == 0;
+    return strcmp(f->methods.name[method], WN_BENCH_NOISE) == 0;
 }
 
 static bool has_text(const struct wn_fidelity_report *f, int arm, int text) {

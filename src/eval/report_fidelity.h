@@ -7,9 +7,6 @@
 #include "eval/report_stats.h"
 #include "eval/report_texts.h"
 
-/* llama.cpp's own attention against our full cache: what two kernels differ by. */
-#define WN_FIDELITY_NOISE "llama.cpp"
-
 enum wn_fidelity_quantity {
     WN_FIDELITY_KL,
     WN_FIDELITY_KL_MEDIAN,

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "eval/report_fidelity.h"
 
+#include "eval/bench_method.h"
+
 #include <math.h>
 
 static double total(const struct wn_fidelity_report *f, int arm,
@@ -62,7 +64,7 @@ static void put_name(struct wn_report_table *table, const struct wn_fidelity_rep
     const int method = arm / f->keeps.n;
     wn_report_number(table, f->keeps.value[arm % f->keeps.n]);
     if (wn_fidelity_is_noise(f, method)) {
-        wn_report_words(table, "noise floor (%s)", WN_FIDELITY_NOISE);
+        wn_report_words(table, "noise floor (%s)", WN_BENCH_NOISE);
     } else {
         wn_report_words(table, "%s", f->methods.name[method]);
     }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* A report's numbers and tables as text. */
+#include "eval/plain_text.h"
 #include "eval/report_doc.h"
 #include "eval/report_print.h"
 
@@ -75,37 +76,12 @@ static int width_of(const char *text) {
     return n;
 }
 
-size_t wn_report_control_bytes(const char *text) {
-    const unsigned char *c = (const unsigned char *)text;
-    if (c[0] != '\0' && (c[0] < ' ' || c[0] == 0x7f)) {
-        return 1;
-    }
-    /* U+0080 to U+009F, and U+061C. */
-    if ((c[0] == 0xc2 && c[1] >= 0x80 && c[1] <= 0x9f) || (c[0] == 0xd8 && c[1] == 0x9c)) {
-        return 2;
-    }
-    /* U+200E, U+200F and U+2028 to U+202E; U+2066 to U+2069. */
-    const bool is_mark = c[0] == 0xe2 && c[1] == 0x80 &&
-                         (c[2] == 0x8e || c[2] == 0x8f || (c[2] >= 0xa8 && c[2] <= 0xae));
-    const bool isolates = c[0] == 0xe2 && c[1] == 0x81 && c[2] >= 0xa6 && c[2] <= 0xa9;
-    return is_mark || isolates ? 3 : 0;
-}
-
-/* Words from files are printed on one line, and cannot command a terminal. */
-static void print_plain(const char *text, FILE *out) {
-    while (*text != '\0') {
-        const size_t n = wn_report_control_bytes(text);
-        fputc(n > 0 ? ' ' : *text, out);
-        text += n > 0 ? n : 1;
-    }
-}
-
 static void print_padded(const char *text, int width, bool left, FILE *out) {
     const int n_blanks = width - width_of(text);
     if (!left) {
         fprintf(out, "%*s", n_blanks, "");
     }
-    print_plain(text, out);
+    wn_print_plain(text, out);
     if (left) {
         fprintf(out, "%*s", n_blanks, "");
     }
@@ -142,7 +118,7 @@ static void print_text_row(const struct wn_report_table *table, int row, const i
         }
         fputs(i > 0 ? "  " : "", out);
         if (i == table->n_columns - 1 && is_left(column)) {
-            print_plain(text, out);
+            wn_print_plain(text, out);
         } else {
             print_padded(text, width[i], is_left(column), out);
         }
@@ -151,7 +127,7 @@ static void print_text_row(const struct wn_report_table *table, int row, const i
 }
 
 static void print_text(const struct wn_report_table *table, FILE *out) {
-    print_plain(table->title, out);
+    wn_print_plain(table->title, out);
     fputs("\n\n", out);
     int *width = wn_report_alloc(table->report, (size_t)table->n_columns, sizeof *width);
     for (int i = 0; width != NULL && i < table->n_columns; i++) {
@@ -162,7 +138,7 @@ static void print_text(const struct wn_report_table *table, FILE *out) {
     }
     if (table->note[0] != '\0') {
         fputc('\n', out);
-        print_plain(table->note, out);
+        wn_print_plain(table->note, out);
         fputc('\n', out);
     }
 }
@@ -172,7 +148,7 @@ static void print_text(const struct wn_report_table *table, FILE *out) {
 /* Words cannot end a cell, begin a tag or mark up what follows. */
 void wn_report_print_markdown(const char *text, FILE *out) {
     while (*text != '\0') {
-        const size_t n = wn_report_control_bytes(text);
+        const size_t n = wn_control_bytes(text);
         if (strchr("\\`*_[]<>|&#~", *text) != NULL) {
             fputc('\\', out);
         }
@@ -223,7 +199,7 @@ static void print_field(const char *text, const char *behind, FILE *out) {
     fputc('"', out);
     fputs(text[0] != '\0' && strchr("=+-@\t\r", text[0]) != NULL ? "'" : "", out);
     while (*text != '\0') {
-        const size_t n = strchr("\t\r\n", *text) == NULL ? wn_report_control_bytes(text) : 0;
+        const size_t n = strchr("\t\r\n", *text) == NULL ? wn_control_bytes(text) : 0;
         fputs(*text == '"' ? "\"" : "", out);
         fputc(n > 0 ? ' ' : *text, out);
         text += n > 0 ? n : 1;
@@ -284,7 +260,7 @@ static void print_line(const char *mark, const char *text, enum wn_report_form f
     if (form == WN_REPORT_MARKDOWN) {
         wn_report_print_markdown(text, out);
     } else {
-        print_plain(text, out);
+        wn_print_plain(text, out);
     }
     fputc('\n', out);
 }

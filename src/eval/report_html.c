@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 #include "eval/report_html.h"
 
+#include "eval/plain_text.h"
 #include "winnow_core.h"
 
 #include <string.h>
 
 /* ---- words ---- */
 
-/* Text of an element or of a quoted attribute. Characters that HTML has no place for become blanks. */
+/* Text of an element or of a quoted attribute. Characters that HTML has no place for become blanks, and
+ * so do those that turn text round: they would reach what stands beside it. */
 static void print_words(const char *text, FILE *out) {
-    for (; *text != '\0'; text++) {
+    while (*text != '\0') {
+        const size_t n = wn_control_bytes(text);
         switch (*text) {
         case '&':
             fputs("&amp;", out);
@@ -27,8 +30,9 @@ static void print_words(const char *text, FILE *out) {
             fputs("&#39;", out);
             break;
         default:
-            fputc((unsigned char)*text < ' ' || *text == 0x7f ? ' ' : *text, out);
+            fputc(n > 0 ? ' ' : *text, out);
         }
+        text += n > 0 ? n : 1;
     }
 }
 

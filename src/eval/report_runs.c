@@ -144,12 +144,13 @@ static wn_status read_lines(struct reader *reader, FILE *file, struct wn_error *
         reader->i_line++;
         status = take_line(reader, line, (size_t)n, err);
     }
-    free(line);
-    if (status == WN_OK && ferror(file)) {
+    /* Without memory for a line there is no error of the file either. */
+    if (status == WN_OK && !feof(file)) {
         status = refuse_file(reader, WN_E_IO, strerror(errno), err);
     } else if (status == WN_OK && reader->i_line == 0) {
         status = refuse_file(reader, WN_E_FORMAT, "it is empty", err);
     }
+    free(line);
     return status;
 }
 
@@ -175,16 +176,9 @@ static wn_status read_file(struct reader *reader, struct wn_error *err) {
 
 /* ---- the whole ---- */
 
-/* Cells as an array, as wn_results_json has them. */
 static wn_status list_cells(json_t *run, struct wn_error *err) {
-    json_t *cells = json_object_get(run, "cells"), *list = json_array(), *values;
-    const char *cell;
-    bool ok = list != NULL;
-    json_object_foreach(cells, cell, values) {
-        ok = ok && json_array_append_new(
-                       list, json_pack("{s:s, s:O}", "cell", cell, "values", values)) == 0;
-    }
-    return json_object_set_new(run, "cells", list) == 0 && ok ? WN_OK : no_memory(err);
+    json_t *list = wn_results_list_cells(json_object_get(run, "cells"));
+    return json_object_set_new(run, "cells", list) == 0 ? WN_OK : no_memory(err);
 }
 
 wn_status wn_report_runs_read(const char *const *paths, int n_paths, json_t **runs,

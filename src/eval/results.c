@@ -184,6 +184,11 @@ static wn_status read_lines(struct wn_results *results, off_t *n_bytes, struct w
 
 /* ---- writing ---- */
 
+/* A cell as its line has it; NULL without memory. */
+static json_t *cell_json(const char *cell, json_t *values) {
+    return json_pack("{s:s, s:O}", "cell", cell, "values", values);
+}
+
 static wn_status write_line(struct wn_results *results, const json_t *line, struct wn_error *err) {
     if (line == NULL) {
         return wn_error_set(err, WN_E_MEMORY, "out of memory for a result");
@@ -200,7 +205,7 @@ static wn_status write_line(struct wn_results *results, const json_t *line, stru
 
 wn_status wn_results_add(struct wn_results *results, const char *cell, json_t *values,
                          struct wn_error *err) {
-    json_t *line = values != NULL ? json_pack("{s:s, s:O}", "cell", cell, "values", values) : NULL;
+    json_t *line = values != NULL ? cell_json(cell, values) : NULL;
     wn_status status =
         wn_results_find(results, cell) == NULL
             ? write_line(results, line, err)
@@ -310,17 +315,23 @@ size_t wn_results_n(const struct wn_results *results) {
     return json_object_size(results->cells);
 }
 
-json_t *wn_results_json(const struct wn_results *results) {
-    json_t *whole = json_copy(results->header), *cells = json_array();
+json_t *wn_results_list_cells(json_t *cells) {
+    json_t *list = json_array(), *values;
     const char *cell;
-    json_t *values;
-    bool ok = whole != NULL && cells != NULL;
-    json_object_foreach(results->cells, cell, values) {
-        ok = ok && json_array_append_new(
-                       cells, json_pack("{s:s, s:O}", "cell", cell, "values", values)) == 0;
+    bool ok = list != NULL;
+    json_object_foreach(cells, cell, values) {
+        ok = ok && json_array_append_new(list, cell_json(cell, values)) == 0;
     }
-    ok = json_object_set_new(whole, "cells", cells) == 0 && ok;
     if (!ok) {
+        json_decref(list);
+        return NULL;
+    }
+    return list;
+}
+
+json_t *wn_results_json(const struct wn_results *results) {
+    json_t *whole = json_copy(results->header);
+    if (json_object_set_new(whole, "cells", wn_results_list_cells(results->cells)) != 0) {
         json_decref(whole);
         return NULL;
     }

@@ -72,6 +72,8 @@ enum { WN_RESULTS_VERSION = 1 };
 enum { WN_RESULTS_FILE_MAX_BYTES = 1 << 30 };
 /* Whether a line is a header of results, of any version. */
 bool wn_results_is_header(const json_t *line);
+/* Cells, an object of names and values, as wn_results_json has them: a new array; NULL without memory. */
+json_t *wn_results_list_cells(json_t *cells);
 /* WN_OK when two headers may stand in one file; WN_E_FORMAT with a part of a sentence that says what
  * differs. */
 wn_status wn_results_compare(const json_t *theirs, const json_t *ours, struct wn_error *err);

@@ -48,11 +48,13 @@ static int64_t cost(const struct wn_ruler_run *ruler, const struct item *item) {
     return wn_task_cost(ruler->run, item->name, item->length, item->n_new_tokens);
 }
 
-int64_t wn_ruler_run_n_missing(const struct wn_ruler_run *ruler) {
+int64_t wn_ruler_run_begin(struct wn_ruler_run *ruler) {
     int64_t n = 0;
     for (int64_t i = 0; i < n_items(ruler); i++) {
         struct item item;
-        n += item_at(ruler, i, &item) && cost(ruler, &item) > 0;
+        const int64_t n_tokens = item_at(ruler, i, &item) ? cost(ruler, &item) : 0;
+        ruler->run->n_total += n_tokens;
+        n += n_tokens > 0;
     }
     return n;
 }
@@ -111,9 +113,10 @@ static void leave_out(const struct wn_ruler_run *ruler, const struct item *item,
     *is_noted = true;
 }
 
+/* n_tokens: what it costs. */
 static wn_status measure_item(struct wn_ruler_run *ruler, const struct item *item, int64_t i,
-                              struct outcome *outcome, struct wn_error *err) {
-    const int64_t n_done = ruler->run->n_done + cost(ruler, item);
+                              int64_t n_tokens, struct outcome *outcome, struct wn_error *err) {
+    const int64_t n_done = ruler->run->n_done + n_tokens;
     struct wn_ruler_prompt prompt = {0};
     if (!wn_task_progress(ruler->run, 0)) {
         return wn_error_set(err, WN_E_ABORTED, "stopped on request");
@@ -140,12 +143,10 @@ wn_status wn_ruler_run_measure(struct wn_ruler_run *ruler, struct wn_error *err)
     struct item item;
     wn_status status = WN_OK;
     note_questions(ruler);
-    for (int64_t i = 0; i < n_items(ruler); i++) {
-        ruler->run->n_total += item_at(ruler, i, &item) ? cost(ruler, &item) : 0;
-    }
     for (int64_t i = 0; status == WN_OK && i < n_items(ruler); i++) {
-        if (item_at(ruler, i, &item) && cost(ruler, &item) > 0) {
-            status = measure_item(ruler, &item, i, &outcome, err);
+        const int64_t n_tokens = item_at(ruler, i, &item) ? cost(ruler, &item) : 0;
+        if (n_tokens > 0) {
+            status = measure_item(ruler, &item, i, n_tokens, &outcome, err);
         }
     }
     if (status == WN_OK && outcome.n_made == 0 && outcome.n_left_out > 0 &&

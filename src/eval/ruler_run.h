@@ -31,8 +31,9 @@ struct wn_ruler_run {
     void *user;
 };
 
-/* Samples with cells that are not in the results. */
-int64_t wn_ruler_run_n_missing(const struct wn_ruler_run *ruler);
+/* Samples with cells that are not in the results. What they cost is added to run->n_total, as
+ * measuring them expects. */
+int64_t wn_ruler_run_begin(struct wn_ruler_run *ruler);
 /*
  * Measures them. Samples that their task cannot make of a length (cwe takes 720 tokens at least) are
  * left out, with a note. Statuses of wn_ruler_generate otherwise and of wn_task_measure; WN_E_ARG when

@@ -177,12 +177,8 @@ static void put_peers(struct wn_json *json, json_t *values, const struct running
 static wn_status add(const struct running *running, double keep, struct wn_json *json,
                      json_t *values, struct wn_error *err) {
     struct wn_speed_cell cell;
-    if (json->failed) {
-        json_decref(values);
-        values = NULL;
-    }
     return wn_results_add(running->speed->results, wn_speed_cell_name(&running->race, keep, &cell),
-                          values, err);
+                          wn_json_finish(json, values), err);
 }
 
 static wn_status add_prefill(struct running *running, struct wn_error *err) {

@@ -154,15 +154,23 @@ static wn_status make_prompt(const struct needles *needles, struct prompt *promp
 
 /* ---- answers ---- */
 
+static struct wn_task_run run_of(const struct needles *needles, const struct prompt *prompt) {
+    return (struct wn_task_run){.model = needles->targets->model,
+                                .engine = needles->targets->engine,
+                                .seed = (uint64_t)prompt->i_sample};
+}
+
+static struct wn_task_sample sample_of(const struct prompt *prompt) {
+    return wn_ruler_prompt_sample(&prompt->ruler, wn_ruler_task_name(prompt->task),
+                                  n_answer_tokens[prompt->task]);
+}
+
 /* Asks forks of the session, all with the sample's seed. score [n_asks] out. */
 static wn_status ask(const struct needles *needles, const struct wn_session *session, bool aware,
                      const struct prompt *prompt, struct wn_task_ask *asks, int n_asks,
                      double *score, struct wn_error *err) {
-    struct wn_task_run run = {.model = needles->targets->model,
-                              .engine = needles->targets->engine,
-                              .seed = (uint64_t)prompt->i_sample};
-    const struct wn_task_sample sample = wn_ruler_prompt_sample(
-        &prompt->ruler, wn_ruler_task_name(prompt->task), n_answer_tokens[prompt->task]);
+    struct wn_task_run run = run_of(needles, prompt);
+    const struct wn_task_sample sample = sample_of(prompt);
     const wn_status status = wn_task_answer(&run, &sample, session, !aware, asks, n_asks, err);
     for (int i = 0; i < n_asks; i++) {
         const struct wn_text_buffer *text = &asks[i].prediction;
@@ -176,8 +184,9 @@ static wn_status ask(const struct needles *needles, const struct wn_session *ses
  * to compress it. Free whatever the status. */
 static wn_status read_prompt(const struct needles *needles, const struct prompt *prompt, bool aware,
                              struct wn_session **out, struct wn_error *err) {
-    const struct wn_tokens *tokens = &prompt->ruler.tokens;
-    const int64_t n_context = prompt->ruler.n_context, n_total = aware ? tokens->n : n_context;
+    const int64_t n_total = aware ? prompt->ruler.tokens.n : prompt->ruler.n_context;
+    struct wn_task_run run = run_of(needles, prompt);
+    const struct wn_task_sample sample = sample_of(prompt);
     bool rehearses = false;
     wn_status status = wn_session_create(needles->targets->engine, out, err);
     for (int c = 0; status == WN_OK && c < needles->n_cells; c++) {
@@ -186,16 +195,7 @@ static wn_status read_prompt(const struct needles *needles, const struct prompt 
             rehearses = rehearses || wn_policy_rehearses(&needles->cells[c].method.policy);
         }
     }
-    if (status == WN_OK) {
-        status = wn_session_feed(*out, tokens->id, n_context, NULL, err);
-    }
-    if (status == WN_OK && rehearses) {
-        status = wn_session_rehearse(*out, tokens->id, n_context, NULL, err);
-    }
-    if (status == WN_OK && aware) {
-        status = wn_session_feed(*out, tokens->id + n_context, tokens->n - n_context, NULL, err);
-    }
-    return status;
+    return status == WN_OK ? wn_task_read(&run, &sample, *out, aware, rehearses, err) : status;
 }
 
 /* Asks a session under every cell that is used so. */

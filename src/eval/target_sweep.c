@@ -77,10 +77,10 @@ wn_status wn_target_sweep(struct wn_targets *targets, struct wn_error *err) {
                                                 .n_prefix = PREFIX,
                                                 .n_scored = SCORED,
                                                 .n_seeds = N_SEEDS,
-                                                .shard = {0, 1},
-                                                .results = results,
-                                                .on_progress = note_progress,
-                                                .user = targets};
+                                                .place = {.shard = {0, 1},
+                                                          .results = results,
+                                                          .on_progress = note_progress,
+                                                          .user = targets}};
         const double start = wn_clock();
         status = wn_bench_fidelity_measure(&bench, err);
         if (status == WN_OK) {

@@ -3,6 +3,7 @@
 
 #include "eval/race.h"
 #include "eval/text_file.h"
+#include "eval/tokens.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -59,16 +59,11 @@ static wn_status begin_lane(struct answering *answering, struct wn_task_ask *ask
 
 /* ---- decoding ---- */
 
-static bool pass_progress(void *user, int64_t n_done, int64_t n_total) {
-    (void)n_total;
-    return wn_task_progress(user, n_done);
-}
-
 /* Feeds each lane what it waits for: the question, or its last token. One that begins behind a question
  * has its logits already. */
 static wn_status feed_lanes(struct answering *answering, struct wn_error *err) {
     const struct wn_task_sample *sample = answering->sample;
-    const struct wn_feed_options options = {.on_progress = pass_progress, .user = answering->run};
+    const struct wn_feed_options options = wn_task_feed_options(answering->run);
     struct wn_feed_part part[LANES];
     int n_parts = 0;
     int64_t n_fed = 0;

@@ -10,6 +10,15 @@ bool wn_task_progress(const struct wn_task_run *run, int64_t n) {
     return run->on_progress == NULL || run->on_progress(run->user, run->n_done + n, run->n_total);
 }
 
+static bool pass_progress(void *user, int64_t n_done, int64_t n_total) {
+    (void)n_total;
+    return wn_task_progress(user, n_done);
+}
+
+struct wn_feed_options wn_task_feed_options(struct wn_task_run *run) {
+    return (struct wn_feed_options){.on_progress = pass_progress, .user = run};
+}
+
 /* ---- cells ---- */
 
 struct cell_name {
@@ -100,11 +109,6 @@ int64_t wn_task_cost(const struct wn_task_run *run, const char *name, int64_t n_
 
 /* ---- one mode ---- */
 
-static bool pass_progress(void *user, int64_t n_done, int64_t n_total) {
-    (void)n_total;
-    return wn_task_progress(user, n_done);
-}
-
 /* For all methods, whichever are missing: what one is observed with must not depend on that. */
 static wn_status observe(const struct wn_task_run *run, struct wn_session *session, int64_t n_total,
                          struct wn_error *err) {
@@ -124,9 +128,25 @@ static wn_status observe(const struct wn_task_run *run, struct wn_session *sessi
 
 static wn_status feed(struct wn_task_run *run, struct wn_session *session, const int32_t *tokens,
                       int64_t n, struct wn_error *err) {
-    const struct wn_feed_options options = {.on_progress = pass_progress, .user = run};
+    const struct wn_feed_options options = wn_task_feed_options(run);
     const wn_status status = n > 0 ? wn_session_feed(session, tokens, n, &options, err) : WN_OK;
     run->n_done += n;
+    return status;
+}
+
+wn_status wn_task_read(struct wn_task_run *run, const struct wn_task_sample *sample,
+                       struct wn_session *session, bool is_aware, bool is_rehearsed,
+                       struct wn_error *err) {
+    const int64_t n_context = sample->n_context;
+    wn_status status = feed(run, session, sample->tokens, n_context, err);
+    if (status == WN_OK && is_rehearsed) {
+        const struct wn_feed_options options = wn_task_feed_options(run);
+        status = wn_session_rehearse(session, sample->tokens, n_context, &options, err);
+        run->n_done += n_context;
+    }
+    if (status == WN_OK && is_aware) {
+        status = feed(run, session, sample->tokens + n_context, sample->n_question, err);
+    }
     return status;
 }
 
@@ -135,20 +155,10 @@ static wn_status feed(struct wn_task_run *run, struct wn_session *session, const
 static wn_status read_prompt(struct wn_task_run *run, const struct wn_task_sample *sample,
                              bool is_aware, bool is_rehearsed, struct wn_session **out,
                              struct wn_error *err) {
-    const int64_t n_context = sample->n_context;
-    const int64_t n_total = n_context + (is_aware ? sample->n_question : 0);
+    const int64_t n_total = sample->n_context + (is_aware ? sample->n_question : 0);
     wn_status status = wn_session_create(run->engine, out, err);
     status = status == WN_OK ? observe(run, *out, n_total, err) : status;
-    status = status == WN_OK ? feed(run, *out, sample->tokens, n_context, err) : status;
-    if (status == WN_OK && is_rehearsed) {
-        const struct wn_feed_options options = {.on_progress = pass_progress, .user = run};
-        status = wn_session_rehearse(*out, sample->tokens, n_context, &options, err);
-        run->n_done += n_context;
-    }
-    if (status == WN_OK && is_aware) {
-        status = feed(run, *out, sample->tokens + n_context, sample->n_question, err);
-    }
-    return status;
+    return status == WN_OK ? wn_task_read(run, sample, *out, is_aware, is_rehearsed, err) : status;
 }
 
 static wn_status add_values(const struct wn_task_run *run, const struct wn_task_sample *sample,
@@ -175,28 +185,24 @@ static wn_status add_values(const struct wn_task_run *run, const struct wn_task_
     wn_json_put_integer(&json, values, "n_after", ask->report.n_after);
     wn_json_put_integer(&json, values, "bytes_before", ask->report.before_bytes);
     wn_json_put_integer(&json, values, "bytes_after", ask->report.after_bytes);
-    if (json.failed) {
-        json_decref(values);
-        values = NULL;
-    }
-    return wn_results_add(
-        run->results, name_cell(sample->name, mode, ask->method, ask->keep, &name), values, err);
+    return wn_results_add(run->results,
+                          name_cell(sample->name, mode, ask->method, ask->keep, &name),
+                          wn_json_finish(&json, values), err);
 }
 
 /* The full cache's cell, where another mode has it. */
 static wn_status copy_full(const struct wn_task_run *run, const char *sample, int mode,
                            struct wn_error *err) {
     struct cell_name name;
+    struct wn_json json = {0};
     const json_t *found = find_full(run, sample);
     if (found == NULL || find_cell(run, sample, mode, NULL, 1.0) != NULL) {
         return WN_OK;
     }
     json_t *values = json_copy((json_t *)found);
-    if (json_object_set_new(values, "mode", json_string(wn_task_mode_name(mode))) != 0) {
-        json_decref(values);
-        values = NULL;
-    }
-    return wn_results_add(run->results, name_cell(sample, mode, NULL, 1.0, &name), values, err);
+    wn_json_put_string(&json, values, "mode", wn_task_mode_name(mode));
+    return wn_results_add(run->results, name_cell(sample, mode, NULL, 1.0, &name),
+                          wn_json_finish(&json, values), err);
 }
 
 static wn_status answer(struct wn_task_run *run, const struct wn_task_sample *sample, int mode,

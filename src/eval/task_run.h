@@ -67,7 +67,15 @@ int64_t wn_task_cost(const struct wn_task_run *run, const char *name, int64_t n_
 wn_status wn_task_measure(struct wn_task_run *run, const struct wn_task_sample *sample,
                           struct wn_error *err);
 
+/* Feeds a sample to a session that observes already: the context, which it may rehearse, and the question
+ * where it is known before. n_done of the run counts the tokens. Statuses of wn_session_feed and
+ * wn_session_rehearse. */
+wn_status wn_task_read(struct wn_task_run *run, const struct wn_task_sample *sample,
+                       struct wn_session *session, bool is_aware, bool is_rehearsed,
+                       struct wn_error *err);
 /* Tells on_progress that n more tokens than n_done are fed; whether to go on. */
 bool wn_task_progress(const struct wn_task_run *run, int64_t n);
+/* Those of a feed that tells the run's on_progress. */
+struct wn_feed_options wn_task_feed_options(struct wn_task_run *run);
 
 #endif

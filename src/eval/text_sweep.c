@@ -4,13 +4,13 @@
 bool wn_text_sweep_is_missing(const struct wn_text_sweep *sweep, int text, int64_t cell) {
     char name[WN_CELL_NAME_BYTES];
     return sweep->plan->name(sweep->user, text, cell, name) &&
-           wn_results_find(sweep->results, name) == NULL;
+           wn_results_find(sweep->place.results, name) == NULL;
 }
 
 /* 0 for a text that the shard does not take. */
 static int64_t n_missing_of(const struct wn_text_sweep *sweep, int text) {
     int64_t n = 0;
-    for (int64_t i = 0; wn_shard_takes(&sweep->shard, text) && i < sweep->n_cells; i++) {
+    for (int64_t i = 0; wn_shard_takes(&sweep->place.shard, text) && i < sweep->n_cells; i++) {
         n += wn_text_sweep_is_missing(sweep, text, i);
     }
     return n;
@@ -28,7 +28,7 @@ bool wn_text_sweep_poll(void *user, int64_t n_done, int64_t n_total) {
     const struct wn_text_sweep *sweep = user;
     (void)n_done;
     (void)n_total;
-    return sweep->on_progress(sweep->progress_user, sweep->n_done, sweep->n_total);
+    return sweep->place.on_progress(sweep->place.user, sweep->n_done, sweep->n_total);
 }
 
 static wn_status measure_text(struct wn_text_sweep *sweep, int text, struct wn_error *err) {

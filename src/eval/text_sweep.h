@@ -23,16 +23,21 @@ struct wn_text_sweep_plan {
     void (*close)(void *user);
 };
 
-struct wn_text_sweep {
-    const struct wn_text_sweep_plan *plan;
-    void *user;
-    int n_texts;
-    int64_t n_cells;       /* of each text */
+/* What a benchmark is told of its surroundings. */
+struct wn_text_sweep_place {
     struct wn_shard shard; /* takes texts */
     struct wn_results *results;
     /* Cells done of all that are to be; polled often, false stops with WN_E_ABORTED. */
     bool (*on_progress)(void *user, int64_t n_done, int64_t n_total);
-    void *progress_user;
+    void *user;
+};
+
+struct wn_text_sweep {
+    const struct wn_text_sweep_plan *plan;
+    void *user;
+    int n_texts;
+    int64_t n_cells; /* of each text */
+    struct wn_text_sweep_place place;
     int64_t n_done, n_total; /* of a run in progress */
 };
 

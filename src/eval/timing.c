@@ -9,10 +9,14 @@ static int compare_doubles(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
+void wn_sort_numbers(double *values, size_t n) {
+    qsort(values, n, sizeof *values, compare_doubles);
+}
+
 double wn_median(const double *values, int n) {
     double sorted[WN_MAX_ROUNDS];
     memcpy(sorted, values, (size_t)n * sizeof *sorted);
-    qsort(sorted, (size_t)n, sizeof *sorted, compare_doubles);
+    wn_sort_numbers(sorted, (size_t)n);
     return sorted[n / 2];
 }
 

@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* Medians of timed rounds. */
+/* Medians, of timed rounds above all. */
 #ifndef WN_EVAL_TIMING_H
 #define WN_EVAL_TIMING_H
+
+#include <stddef.h>
 
 /* Most rounds of a timed comparison. */
 enum { WN_MAX_ROUNDS = 99 };
 
+/* Sorts ascending; with NaNs among them the order is any. */
+void wn_sort_numbers(double *values, size_t n);
 /* The middle value of n <= WN_MAX_ROUNDS, n odd. */
 double wn_median(const double *values, int n);
 /* The middle of the ratios numerator[i] / denominator[i] of n rounds. */

@@ -109,4 +109,15 @@ if command -v gnuplot >/dev/null; then
     # Again into the same folder.
     run 0 report "$results/ratio.jsonl" -o "$work/full"
 fi
+
+# Names that command a terminal or turn text round do neither in any file, nor in pictures' words.
+sed 's/"\(<b>tiny\|snapkv\|narrative\)/"\\u009b2J\\u202e\\u2067\1/g' "$results/fidelity.jsonl" >"$work/turned.jsonl"
+run 0 report "$work/turned.jsonl" -o "$work/turned"
+for file in report.html fidelity-kl.tsv; do
+    grep -q ' 2J  snapkv' "$work/turned/$file" || fail "no name in $file"
+done
+if LC_ALL=C grep -rlP --exclude='*.png' '\xc2[\x80-\x9f]|\xe2\x80[\x8e\x8f\xa8-\xae]|\xe2\x81[\xa6-\xa9]' \
+    "$work/turned" >"$work/keep"; then
+    fail "names that command are in $(cat "$work/keep")"
+fi
 finish

@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include "../unit/failing_malloc.h"
 #include "dataset_case.h"
 #include "eval/report_runs.h"
 
@@ -114,8 +115,40 @@ static void refusals(void **state) {
     assert_non_null(strstr(err.message, "cannot report /tmp (it is a folder"));
 }
 
+/* A file whose first line has no room in memory is not taken for an empty one. */
+static void memory_that_fails(void **state) {
+    (void)state;
+#if OWN_MALLOC
+    char *folder = dataset_folder(), path[256];
+    const char *const names[] = {path};
+    wn_status status = WN_E_MEMORY;
+    int n_refused = -1;
+    snprintf(path, sizeof path, "%s/%s", folder, written[0]);
+    dataset_write(folder, written[0], RATIO CELL("a", "1"));
+    for (long n = 0; status != WN_OK && n < 1000; n++) {
+        json_t *runs = NULL;
+        struct wn_error err = {0};
+        const long n_live_before = n_live;
+        n_allocations_left = n;
+        status = wn_report_runs_read(names, 1, &runs, &err);
+        n_allocations_left = -1;
+        assert_null(strstr(err.message, "it is empty"));
+        assert_true(status == WN_OK ? n_cells(runs, 0) == 1 : runs == NULL);
+        json_decref(runs);
+        assert_true(n_live == n_live_before);
+        n_refused++;
+    }
+    assert_int_equal(status, WN_OK);
+    assert_true(n_refused > 0);
+    dataset_remove(folder, written);
+#else
+    skip();
+#endif
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(shards), cmocka_unit_test(other_runs),
-                                       cmocka_unit_test(refusals)};
+                                       cmocka_unit_test(refusals),
+                                       cmocka_unit_test(memory_that_fails)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -196,7 +196,8 @@ static void error_bars(void **state) {
 /* A bunch for each point; names cannot leave their quotes. */
 static void bunches(void **state) {
     (void)state;
-    static const char *const names[] = {"a", "it's"}, *const x_names[] = {"20 %", "\"\\\nEND"};
+    static const char *const names[] = {"a", "it's\xe2\x81\xa6"},
+                             *const x_names[] = {"20 %", "\"\\\nEND\xc2\x9b\xe2\x80\xae"};
     static const double y[] = {1, 2.5, NAN, 4};
     const struct wn_bar_plot plot = {.title = "t",
                                      .x_label = "x",
@@ -211,10 +212,10 @@ static void bunches(void **state) {
     stand_in("cat");
     assert_int_equal(wn_plot_bars(&plot, WN_PLOT_SVG, path, &err), WN_OK);
     read_file(path, text, sizeof text);
-    assert_non_null(strstr(text, "$bars << END\n\"20 %\" 1 ?\n\"   END\" 2.5 4\nEND\n"));
+    assert_non_null(strstr(text, "$bars << END\n\"20 %\" 1 ?\n\"   END  \" 2.5 4\nEND\n"));
     assert_non_null(strstr(text, "plot $bars using 2:xtic(1) "));
     assert_non_null(strstr(text, "$bars using 3:xtic(1) "));
-    assert_non_null(strstr(text, "title 'it''s'\n"));
+    assert_non_null(strstr(text, "title 'it''s '\n"));
     unlink(path);
     const struct wn_bar_plot empty = {.n_points = 1};
     assert_int_equal(wn_plot_bars(&empty, WN_PLOT_SVG, path, &err), WN_E_ARG);
