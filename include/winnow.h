@@ -371,7 +371,7 @@ struct wn_standing_budget {
     int window; /* last queries that are kept for it, 1 .. 4096: what policies other than
                                 foresight look at, and fits, whatever they would of a whole text */
 };
-/* The program's defaults: foresight without a fit, a slack of an eighth of the budget within 32 .. 256,
+/* The program's defaults: foresight without a fit, a slack of a sixteenth of the budget within 32 .. 256,
  * and the last 256 queries. */
 void wn_standing_budget_default(struct wn_standing_budget *budget, int64_t tokens);
 

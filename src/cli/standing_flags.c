@@ -64,7 +64,7 @@ const struct wn_flag wn_standing_rows[WN_STANDING_N_PREFILL + WN_STANDING_N_DECO
      .automatic = "auto",
      .preset = "auto",
      .help = "Entries above --decode-budget at which the cache is compressed again. auto: an "
-             "eighth of it, within 32 and 256."},
+             "sixteenth of it, within 32 and 256."},
     {.name = "budget-window",
      .value = "N",
      .section = WN_SECTION_STANDING,

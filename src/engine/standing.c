@@ -18,7 +18,7 @@ enum {
 };
 
 void wn_standing_budget_default(struct wn_standing_budget *budget, int64_t tokens) {
-    const int64_t slack = tokens / 8;
+    const int64_t slack = tokens / 16;
     *budget = (struct wn_standing_budget){
         .tokens = tokens,
         .slack = slack < LEAST_SLACK  ? LEAST_SLACK

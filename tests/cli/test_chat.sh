@@ -45,7 +45,7 @@ run 0 help chat
 chat 0 'My name is Anna.\n\nSay goodbye to me by name.\n' "${greedy[@]}"
 says '^winnow: .*, context 8,192 tokens, budget 2,048 entries per head; /help lists commands$'
 says '^turns +2, [0-9]+ tokens in a context of 8,192$'
-says '^budget +2,048 entries a head \+ 256, not reached'
+says '^budget +2,048 entries a head \+ 128, not reached'
 says '^speed +reading [0-9.]+ tok/s \([0-9]+ tokens\), replies [0-9.]+ tok/s'
 [ "$(grep -c '^> ' "$work/out")" -eq 2 ] || fail "not two turns"
 [[ $(reply 2) == *Anna* ]] || fail "the second turn does not know the first"
@@ -126,10 +126,10 @@ chat 0 '/help\n/system Be brief.\n/budget\n/budget none\n/budget 500\n/quit\nnot
 for command in help stats save load compress budget undo regen clear system quit; do
     says "^  /$command"
 done
-says '^winnow: budget: 2,048 entries per head, and 256 above it$'
+says '^winnow: budget: 2,048 entries per head, and 128 above it$'
 says '^winnow: budget: none$'
 says '^winnow: a new conversation, with the system prompt$'
-says '^winnow: budget: 500 entries per head, and 62 above it$'
+says '^winnow: budget: 500 entries per head, and 32 above it$'
 [ -z "$out" ] || fail "something was said after /quit"
 
 # ---- several lines are one turn ----
