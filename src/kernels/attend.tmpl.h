@@ -43,13 +43,11 @@ WN_INLINE float exp_scores(float *s, float shift) {
 
 /*
  * Joins a page's scores of n rows, s [n][WN_PAGE_LEN], to their running maxima and sums; s becomes
- * exp(s + b - m), alpha[i] the factor for what row row_first + i has accumulated before, and peak[i],
- * unless peak is NULL, the largest s. Each step runs over all rows, so that those of several rows
- * overlap.
+ * exp(s + b - m), and alpha[i] the factor for what row row_first + i has accumulated before. Each
+ * step runs over all rows, so that those of several rows overlap.
  */
 static void softmax_rows(const struct work *w, int row_first, int n, float *s, float *alpha,
-                         float *peak, const struct page_span *span, float cap,
-                         const struct wn_partial *out) {
+                         const struct page_span *span, float cap, const struct wn_partial *out) {
     enum { MAX_ROWS = 16 };
     assert(n <= MAX_ROWS);
     float shift[MAX_ROWS];
@@ -65,12 +63,6 @@ static void softmax_rows(const struct work *w, int row_first, int n, float *s, f
         /* As long as a row has seen nothing, exp(-inf - 0) = 0 keeps everything at zero. */
         shift[i] = out->m[r] == -INFINITY ? 0 : out->m[r];
         growth[i] = old - shift[i];
-        if (peak != NULL) {
-            peak[i] = max - shift[i];
-        }
-    }
-    for (int i = 0; peak != NULL && i < STREAM_ROWS; i += VL) {
-        vf_store(peak + i, vf_exp_bounded(vf_load(peak + i)));
     }
     for (int i = 0; i < MAX_ROWS; i += VL) {
         vf_store(growth + i, vf_exp_bounded(vf_load(growth + i)));
@@ -198,7 +190,7 @@ static void stream_page(const struct work *w, const struct page_span *span, floa
             ? prefetch_page(next, span->layout->position_offset, n_passes(w, span->layout))
             : prefetch_page(next, span->layout->v_offset, n_row_steps(w->n_rows));
     stream_scores(w, span, &prefetch);
-    softmax_rows(w, 0, w->n_rows, w->s, w->alpha, has_half_values ? NULL : w->peak, span, cap, out);
+    softmax_rows(w, 0, w->n_rows, w->s, w->alpha, span, cap, out);
     keep_rows(out, span->first / WN_PAGE_LEN, 0, w->n_rows, w->s);
     if (!has_half_values) {
         if (out->acc != NULL) {
@@ -280,7 +272,7 @@ static void attend_block(const struct work *w, const struct page_span *span, int
         const int n_left = w->n_rows - t * TILE_ROWS;
         const int n = n_left < TILE_ROWS ? n_left : TILE_ROWS;
         float *s = w->s + (size_t)i_row * WN_PAGE_LEN;
-        softmax_rows(w, t * TILE_ROWS, n, s, w->alpha + i_row, NULL, span, cap, out);
+        softmax_rows(w, t * TILE_ROWS, n, s, w->alpha + i_row, span, cap, out);
         keep_rows(out, span->first / WN_PAGE_LEN, t * TILE_ROWS, n, s);
     }
     for (int i_panel = 0; out->acc != NULL && i_panel < w->v_pad / PANEL; i_panel++) {

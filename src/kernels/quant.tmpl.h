@@ -24,9 +24,13 @@ enum {
 /* Below this nothing adds to a sum that a float holds, and its inverse is finite. */
 #define SMALLEST_STEP 0x1p-110f
 
-/* The step that takes numbers of size up to `largest` to those up to `limit`; NaN stays, nearly nothing
- * is 0. */
+/* The step that takes numbers of size up to `largest` to those up to `limit`; what is not finite gives
+ * NaN, nearly nothing 0. */
 static float step_of(float largest, float limit, float *inverse) {
+    if (!(largest <= FLT_MAX)) {
+        *inverse = NAN;
+        return NAN;
+    }
     *inverse = largest < SMALLEST_STEP ? 0 : limit / largest;
     return largest < SMALLEST_STEP ? 0 : largest / limit;
 }
@@ -305,27 +309,25 @@ struct block_weights {
     int32_t sum[FEW_ROWS]; /* of w */
 };
 
-/* peak[r] is the largest of s[r], so that times the largest scale it bounds all weights. */
-WN_INLINE void quantise_weights(const float *s, const float *peak, const float *scale, const int R,
+WN_INLINE void quantise_weights(const float *s, const float *scale, const int R,
                                 struct block_weights *out) {
-    vf largest = vf_zero();
-    WN_UNROLL
-    for (int i = 0; i < WN_PAGE_LEN / VL; i++) {
-        largest = vf_max_size(largest, vf_load(scale + i * VL));
-    }
-    const float largest_scale = vf_hmax_size(largest);
     WN_UNROLL
     for (int r = 0; r < R; r++) {
+        vf x[WN_PAGE_LEN / VL];
+        vf largest = vf_zero();
+        WN_UNROLL
+        for (int i = 0; i < WN_PAGE_LEN / VL; i++) {
+            /* Not the largest probability times the largest scale: sinks have large ones and small values. */
+            x[i] = vf_mul(vf_load(s + r * WN_PAGE_LEN + i * VL), vf_load(scale + i * VL));
+            largest = vf_max_size(largest, x[i]);
+        }
         float inverse;
-        out->step[r] = step_of(peak[r] * largest_scale, 32767, &inverse);
+        out->step[r] = step_of(vf_hmax_size(largest), 32767, &inverse);
         vi sum = vi_zero();
         WN_UNROLL
         for (int i = 0; i < WN_PAGE_LEN / VL; i += 2) {
-            const float *p = s + r * WN_PAGE_LEN + i * VL;
-            const vf scale_a = vf_mul(vf_load(scale + i * VL), vf_set1(inverse));
-            const vf scale_b = vf_mul(vf_load(scale + (i + 1) * VL), vf_set1(inverse));
-            const vi a = vf_to_vi(vf_mul(vf_load(p), scale_a));
-            const vi b = vf_to_vi(vf_mul(vf_load(p + VL), scale_b));
+            const vi a = vf_to_vi(vf_mul(x[i], vf_set1(inverse)));
+            const vi b = vf_to_vi(vf_mul(x[i + 1], vf_set1(inverse)));
             sum = vi_add(sum, vi_add(a, b));
             vi_store_i16(out->w[r] + i * VL, a, b);
         }
@@ -408,7 +410,7 @@ WN_INLINE void quantised_values_fixed(const enum wn_type type, const struct work
         struct block_weights weights;
         const uint8_t *numbers = span->data + wn_page_numbers_offset(rows, b, 0);
         float *acc = w->acc + (size_t)row_first * w->v_pad + b * WN_BLOCK_LEN;
-        quantise_weights(s, w->peak + row_first, w->scale + b * WN_PAGE_LEN, R, &weights);
+        quantise_weights(s, w->scale + b * WN_PAGE_LEN, R, &weights);
         WN_UNROLL
         for (int pass = 0; pass < VALUE_PASSES; pass++) {
             add_block_pass(type, span, numbers, stride, &weights, pass, R, alpha, acc, w->v_pad);

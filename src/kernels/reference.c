@@ -277,7 +277,7 @@ static void merge(int n_parts, const float *m, const float *l, size_t ml_stride,
     }
     double denominator = sink == -INFINITY ? 0 : exp((double)sink - max);
     for (int p = 0; p < n_parts; p++) {
-        if (m[p * ml_stride] != -INFINITY) {
+        if (wn_part_counts(m[p * ml_stride], l[p * ml_stride])) {
             denominator += exp((double)m[p * ml_stride] - max) * (double)l[p * ml_stride];
         }
     }
@@ -285,7 +285,7 @@ static void merge(int n_parts, const float *m, const float *l, size_t ml_stride,
         const int n = min_int(CHUNK, v_dim - first);
         double sum[CHUNK] = {0};
         for (int p = 0; p < n_parts; p++) {
-            if (m[p * ml_stride] == -INFINITY) {
+            if (!wn_part_counts(m[p * ml_stride], l[p * ml_stride])) {
                 continue;
             }
             const double weight = exp((double)m[p * ml_stride] - max) / denominator;
@@ -298,7 +298,8 @@ static void merge(int n_parts, const float *m, const float *l, size_t ml_stride,
         }
     }
     if (lse) {
-        *lse = max == -INFINITY ? -INFINITY : (float)(max + log(denominator));
+        *lse =
+            max == -INFINITY && !isnan(denominator) ? -INFINITY : (float)(max + log(denominator));
     }
 }
 

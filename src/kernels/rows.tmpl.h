@@ -105,18 +105,19 @@ static void merge(int n_parts, const float *m, const float *l, size_t ml_stride,
     memset(out, 0, (size_t)v_dim * sizeof *out);
     double denominator = sink == -INFINITY ? 0 : exp((double)sink - max);
     for (int p = 0; p < n_parts; p++) {
-        if (m[(size_t)p * ml_stride] != -INFINITY) {
+        if (wn_part_counts(m[(size_t)p * ml_stride], l[(size_t)p * ml_stride])) {
             const double part = (double)l[(size_t)p * ml_stride];
             denominator += exp((double)m[(size_t)p * ml_stride] - max) * part;
         }
     }
     for (int p = 0; p < n_parts; p++) {
-        if (m[(size_t)p * ml_stride] != -INFINITY) {
+        if (wn_part_counts(m[(size_t)p * ml_stride], l[(size_t)p * ml_stride])) {
             const double weight = exp((double)m[(size_t)p * ml_stride] - max) / denominator;
             add_scaled(out, (float)weight, acc + (size_t)p * acc_stride, v_dim);
         }
     }
     if (lse) {
-        *lse = max == -INFINITY ? -INFINITY : (float)(max + log(denominator));
+        *lse =
+            max == -INFINITY && !isnan(denominator) ? -INFINITY : (float)(max + log(denominator));
     }
 }

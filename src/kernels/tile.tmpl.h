@@ -37,7 +37,6 @@ struct work {
     float *q;                  /* packed as above, or [n_rows][k_pad] when streaming */
     float *s;                  /* [BLOCK_ROWS][WN_PAGE_LEN] */
     float *alpha;              /* [BLOCK_ROWS] rescaling of the rows' accumulators */
-    float *peak;               /* [STREAM_ROWS] largest of exp(s - m) in the page */
     float *acc;                /* [n_rows rounded up to tiles][v_pad] */
     float *k, *v;              /* packed page */
     int16_t *q_i16;            /* [STREAM_ROWS][k_pad] transformed queries over q_step */
@@ -80,7 +79,6 @@ static size_t work_init(struct work *w, const struct wn_page_layout *layout, int
     w->q = carve(scratch, &used, n_pad * k_dim * sizeof(float));
     w->s = carve(scratch, &used, BLOCK_ROWS * WN_PAGE_LEN * sizeof(float));
     w->alpha = carve(scratch, &used, BLOCK_ROWS * sizeof(float));
-    w->peak = carve(scratch, &used, 2 * STREAM_ROWS * sizeof(float));
     w->acc = carve(scratch, &used, n_pad * v_dim * sizeof(float));
     w->k = carve(scratch, &used, WN_PAGE_LEN * k_dim * sizeof(float));
     w->v = carve(scratch, &used, WN_PAGE_LEN * v_dim * sizeof(float));

@@ -6,6 +6,9 @@
 #ifndef WN_KERNELS_VARIANTS_H
 #define WN_KERNELS_VARIANTS_H
 
+#include <float.h>
+#include <math.h>
+
 #include "kernels/page.h"
 
 /* The x86 variants need the compiler's target attributes and cpuid.h. */
@@ -57,6 +60,11 @@ static inline int wn_page_clamp(int64_t limit, int64_t page_first) {
         return 0;
     }
     return limit >= page_first + WN_PAGE_LEN ? WN_PAGE_LEN : (int)(limit - page_first);
+}
+
+/* Whether a part of a row's softmax has seen anything; NaN scores have no largest, and are not lost. */
+static inline bool wn_part_counts(float m, float l) {
+    return m != -INFINITY || isnan(l);
 }
 
 static inline int64_t wn_row_begin(const struct wn_rows *rows, int r) {

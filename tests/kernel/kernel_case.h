@@ -398,7 +398,8 @@ static inline bool row_sees(const struct kernel_data *d, int r, int64_t i) {
  * Score of entry i for row r, -inf when not visible, and a bound of its error in float: k_dim
  * roundings of terms of total size sum |q k|, and a few of the results of the steps after. With
  * quantised keys y = d n, coordinates of the transformed query are off by half a step of 16 bits at
- * most, 2^-16 of the largest, before which floats round sums of 32 and after which those of k_dim.
+ * most (8 where keys have 4), of the largest, before which floats round sums of 32 and after which those
+ * of k_dim.
  */
 static inline double oracle_score(const struct kernel_data *d, int r, int64_t i, double *error) {
     *error = 0;

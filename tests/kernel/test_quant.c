@@ -312,6 +312,71 @@ static void test_nan_is_not_lost(void **state) {
     }
 }
 
+/* A query that is not finite gives nothing that is, whatever the keys. */
+static void test_infinite_query_is_not_lost(void **state) {
+    (void)state;
+    const struct wn_kernels *tables[MAX_VARIANTS];
+    const int n_tables = kernel_variants(tables);
+    for (int i = 0; i < 2 * N_TYPES * n_tables; i++) {
+        const enum wn_type type = quantised[i % N_TYPES];
+        const struct wn_kernels *table = tables[i / N_TYPES % n_tables];
+        const struct kernel_case c = {type, type, 64, 64, 3, 3, 70, 0, 70, .seed = 5};
+        struct kernel_data *d = kernel_data_create(&c);
+        float m[3], l[3], acc[3 * 64], row[64], lse;
+        struct guarded scratch = kernel_scratch(table, d);
+        struct wn_partial out = {.m = m, .l = l, .acc = acc};
+        ((float *)d->q.data)[64 + 7] = i / N_TYPES < n_tables ? INFINITY : -INFINITY;
+        table->attend(&d->kv, 0, 70, &d->rows, &out, scratch.data);
+        table->merge(1, m + 1, l + 1, 1, acc + 64, 64, 64, -INFINITY, row, &lse);
+        assert_true(isnan(row[0]) && isnan(row[63]));
+        table->merge(1, m, l, 1, acc, 64, 64, -INFINITY, row, &lse);
+        assert_true(isfinite(row[0]) && isfinite(lse));
+        guarded_free(&scratch);
+        kernel_data_free(d);
+    }
+}
+
+/* The first entry has nearly all of the attention and hardly any value, as sinks do: the others' values
+ * are what the sum is made of. */
+static void test_small_values_of_sinks_leave_others_exact(void **state) {
+    (void)state;
+    const struct wn_kernels *tables[MAX_VARIANTS];
+    const int n_tables = kernel_variants(tables);
+    for (int i = 0; i < N_TYPES * n_tables; i++) {
+        const struct kernel_case c = {quantised[i % N_TYPES],
+                                      quantised[i % N_TYPES],
+                                      64,
+                                      64,
+                                      3,
+                                      3,
+                                      WN_PAGE_LEN,
+                                      0,
+                                      WN_PAGE_LEN,
+                                      .seed = 5};
+        struct kernel_data *d = kernel_data_create(&c);
+        const struct wn_page_rows keys = wn_page_rows(&d->layout, WN_PAGE_K);
+        const struct wn_page_rows values = wn_page_rows(&d->layout, WN_PAGE_V);
+        float m[3], l[3], acc[3 * 64];
+        struct guarded scratch = kernel_scratch(tables[i / N_TYPES], d);
+        struct wn_partial out = {.m = m, .l = l, .acc = acc};
+        for (int e = 0; e < WN_PAGE_LEN; e++) {
+            float zeros[64] = {0}, ones[64];
+            const float b = e == 0 ? 0 : -10.3f;
+            for (int j = 0; j < 64; j++) {
+                ones[j] = e == 0 ? 0x1p-10f : 1;
+            }
+            wn_page_encode_row(tables[i / N_TYPES], &keys, zeros, d->page[0].data, e);
+            wn_page_encode_row(tables[i / N_TYPES], &values, ones, d->page[0].data, e);
+            memcpy((uint8_t *)d->page[0].data + d->layout.b_offset + 4 * (size_t)e, &b, sizeof b);
+        }
+        tables[i / N_TYPES]->attend(&d->kv, 0, WN_PAGE_LEN, &d->rows, &out, scratch.data);
+        const double expected = 0x1p-10 + 63 * exp((double)-10.3f);
+        assert_true(fabs((double)acc[0] - expected) <= 2e-3 * expected);
+        guarded_free(&scratch);
+        kernel_data_free(d);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_known_numbers_come_back),
@@ -323,6 +388,8 @@ int main(void) {
         cmocka_unit_test(test_zeros_stay_zeros),
         cmocka_unit_test(test_extremes),
         cmocka_unit_test(test_nan_is_not_lost),
+        cmocka_unit_test(test_infinite_query_is_not_lost),
+        cmocka_unit_test(test_small_values_of_sinks_leave_others_exact),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
