@@ -356,12 +356,15 @@ wn_status wn_store_reserve(struct wn_store *store, int64_t n_new) {
     return ok ? WN_OK : WN_E_MEMORY;
 }
 
-uint8_t *wn_store_reserved(struct wn_store *store, int layer, int head, int64_t i_new, int *row) {
-    const struct head *h = head_of(store, layer, head);
+static uint8_t *reserved_page(const struct head *h, int64_t i_new, int *row) {
     assert(i_new >= 0 && i_new < h->n_reserved);
     const int64_t entry = h->length + i_new;
     *row = (int)(entry % WN_PAGE_LEN);
     return h->list.page[entry / WN_PAGE_LEN]->data;
+}
+
+uint8_t *wn_store_reserved(struct wn_store *store, int layer, int head, int64_t i_new, int *row) {
+    return reserved_page(head_of(store, layer, head), i_new, row);
 }
 
 void wn_store_commit(struct wn_store *store, int64_t n_new, const int32_t *position) {
@@ -372,9 +375,9 @@ void wn_store_commit(struct wn_store *store, int64_t n_new, const int32_t *posit
             struct head *h = &store->head[i_head];
             assert(n_new >= 0 && n_new <= h->n_reserved);
             for (int64_t i = 0; i < n_new; i++) {
-                const int64_t entry = h->length + i;
-                uint8_t *data = h->list.page[entry / WN_PAGE_LEN]->data;
-                page_positions(layout, data)[entry % WN_PAGE_LEN] = position[i];
+                int row;
+                uint8_t *data = reserved_page(h, i, &row);
+                page_positions(layout, data)[row] = position[i];
             }
             h->length += n_new;
             h->n_reserved -= n_new;

@@ -3,65 +3,52 @@
 
 #include <string.h>
 
-/* Where the i-th of four stands; its own inverse. */
-static const uint8_t place_of[4] = {0, 2, 1, 3};
+/* Where a block's numbers of one entry stand, from those of the entries abreast on: byte 4 w + j at
+ * first + w word_step + byte_step[j]; and what they differ in from a row's bytes. */
+struct places {
+    size_t n_words, first, word_step;
+    size_t byte_step[4];
+    uint8_t flip;
+};
 
-/* The bytes of a block besides its scale, and what is added to them. */
-static size_t n_number_bytes(enum wn_type type) {
-    return wn_quant_block_bytes(type) - WN_BLOCK_SCALE_BYTES;
-}
-
-static uint8_t flip_of(enum wn_type type) {
-    return type == WN_TYPE_Q8_0 ? 0x80 : 0;
-}
-
-/* The bytes of one entry's block, from `at` on: words of four, or single bytes. */
-static void put_numbers(const struct wn_page_rows *rows, const uint8_t *src, uint8_t *at, int e) {
-    const size_t n = n_number_bytes(rows->type);
-    const uint8_t flip = flip_of(rows->type);
-    if (rows->part == WN_PAGE_V) {
-        at += place_of[e % WN_VALUES_ABREAST];
-        for (size_t i = 0; i < n; i++) {
-            at[i * WN_VALUES_ABREAST] = src[i] ^ flip;
-        }
-        return;
+static struct places places_of(const struct wn_page_rows *rows, int e) {
+    struct places p = {
+        .n_words = (wn_quant_block_bytes(rows->type) - WN_BLOCK_SCALE_BYTES) / 4,
+        .flip = rows->type == WN_TYPE_Q8_0 ? 0x80 : 0,
+    };
+    const bool is_key = rows->part == WN_PAGE_K;
+    p.word_step = 4 * (is_key ? WN_KEYS_ABREAST : WN_VALUES_ABREAST);
+    p.first = (size_t)(is_key ? e % WN_KEYS_ABREAST * 4 : wn_page_place(e % WN_VALUES_ABREAST));
+    for (int j = 0; j < 4; j++) {
+        p.byte_step[j] = (size_t)(is_key ? wn_page_place(j) : j * WN_VALUES_ABREAST);
     }
-    at += (size_t)(e % WN_KEYS_ABREAST) * 4;
-    for (size_t i = 0; i < n; i += 4, at += WN_KEYS_ABREAST * 4) {
-        for (size_t j = 0; j < 4; j++) {
-            at[place_of[j]] = src[i + j] ^ flip;
-        }
-    }
-}
-
-static void get_numbers(const struct wn_page_rows *rows, const uint8_t *at, int e, uint8_t *dst) {
-    const size_t n = n_number_bytes(rows->type);
-    const uint8_t flip = flip_of(rows->type);
-    if (rows->part == WN_PAGE_V) {
-        at += place_of[e % WN_VALUES_ABREAST];
-        for (size_t i = 0; i < n; i++) {
-            dst[i] = at[i * WN_VALUES_ABREAST] ^ flip;
-        }
-        return;
-    }
-    at += (size_t)(e % WN_KEYS_ABREAST) * 4;
-    for (size_t i = 0; i < n; i += 4, at += WN_KEYS_ABREAST * 4) {
-        for (size_t j = 0; j < 4; j++) {
-            dst[i + j] = at[place_of[j]] ^ flip;
-        }
-    }
+    return p;
 }
 
 static void put_block(const struct wn_page_rows *rows, const uint8_t *block, uint8_t *page, int e,
                       int b) {
+    const struct places p = places_of(rows, e);
     memcpy(page + wn_page_scale_offset(rows, b, e), block, WN_BLOCK_SCALE_BYTES);
-    put_numbers(rows, block + WN_BLOCK_SCALE_BYTES, page + wn_page_numbers_offset(rows, b, e), e);
+    block += WN_BLOCK_SCALE_BYTES;
+    uint8_t *word = page + wn_page_numbers_offset(rows, b, e) + p.first;
+    for (size_t w = 0; w < p.n_words; w++, word += p.word_step) {
+        for (size_t j = 0; j < 4; j++) {
+            word[p.byte_step[j]] = block[4 * w + j] ^ p.flip;
+        }
+    }
 }
 
 void wn_page_block(const struct wn_page_rows *rows, const uint8_t *page, int e, int b,
                    uint8_t *block) {
+    const struct places p = places_of(rows, e);
     memcpy(block, page + wn_page_scale_offset(rows, b, e), WN_BLOCK_SCALE_BYTES);
-    get_numbers(rows, page + wn_page_numbers_offset(rows, b, e), e, block + WN_BLOCK_SCALE_BYTES);
+    block += WN_BLOCK_SCALE_BYTES;
+    const uint8_t *word = page + wn_page_numbers_offset(rows, b, e) + p.first;
+    for (size_t w = 0; w < p.n_words; w++, word += p.word_step) {
+        for (size_t j = 0; j < 4; j++) {
+            block[4 * w + j] = word[p.byte_step[j]] ^ p.flip;
+        }
+    }
 }
 
 /* Coordinates of block b that are the row's. */

@@ -23,6 +23,11 @@ enum wn_page_part { WN_PAGE_K, WN_PAGE_V };
 /* Entries of a page whose numbers stand together. */
 enum { WN_KEYS_ABREAST = 16, WN_VALUES_ABREAST = 4 };
 
+/* Where the i-th of four that stand together is; its own inverse. */
+static inline int wn_page_place(int i) {
+    return i == 1 ? 2 : i == 2 ? 1 : i;
+}
+
 /* The rows of one part of pages. */
 struct wn_page_rows {
     enum wn_type type;

@@ -101,9 +101,8 @@ static int32_t round_block(const float *x, float inverse, int16_t *dst) {
 /* Numbers of a block in the order that words of keys of four bits have them: of each four bytes the
  * low ones, then the high ones, half a block further on. */
 static void order_for_nibbles(const int16_t *x, int8_t *dst) {
-    static const int8_t place_of[4] = {0, 2, 1, 3};
     for (int i = 0; i < WN_BLOCK_LEN / 2; i++) {
-        int8_t *word = dst + i / 4 * 8 + place_of[i % 4];
+        int8_t *word = dst + i / 4 * 8 + wn_page_place(i % 4);
         word[0] = (int8_t)x[i];
         word[4] = (int8_t)x[i + WN_BLOCK_LEN / 2];
     }
@@ -335,8 +334,7 @@ WN_INLINE void quantise_weights(const float *s, const float *scale, const int R,
     }
 }
 
-/* The vector of sums that those of the j-th vector of words and half a block's offset h belong to, and
- * its first coordinate in pass i. */
+/* First coordinate of the i-th vector of sums of a pass. */
 WN_INLINE int sum_place(const enum wn_type type, int pass, int i) {
     if (type == WN_TYPE_Q8_0) {
         return (pass * SUM_VECTORS + i) * VL;

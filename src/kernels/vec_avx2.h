@@ -81,9 +81,6 @@ WN_INLINE void vf_store_f16(void *dst, vf x) {
     _mm_storeu_si128((__m128i *)dst, _mm256_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT));
 }
 
-WN_INLINE float vf_first(vf x) {
-    return _mm256_cvtss_f32(x);
-}
 WN_INLINE float vf_sum(vf x) {
     return sum_256(x);
 }

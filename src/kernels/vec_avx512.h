@@ -94,9 +94,6 @@ WN_INLINE __m256 vf_fold(vf x) {
     return _mm256_add_ps(vf_low(x), vf_high(x));
 }
 
-WN_INLINE float vf_first(vf x) {
-    return _mm256_cvtss_f32(vf_low(x));
-}
 WN_INLINE float vf_sum(vf x) {
     return sum_256(vf_fold(x));
 }
