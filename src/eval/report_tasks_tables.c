@@ -16,13 +16,9 @@ static bool has_task(const struct wn_tasks_report *t, int task) {
     return any;
 }
 
-static bool has_keep(const struct wn_tasks_report *t, int keep) {
-    bool any = false;
-    for (int method = 0; method < t->methods.n; method++) {
-        any =
-            any || (!wn_tasks_is_full(t, method) && wn_tasks_has(t, wn_tasks_arm(t, method, keep)));
-    }
-    return any;
+/* Whether a method has a row: it is not the full cache, and was measured at the share. */
+static bool has_row(const struct wn_tasks_report *t, int method, int keep) {
+    return !wn_tasks_is_full(t, method) && wn_tasks_has(t, wn_tasks_arm(t, method, keep));
 }
 
 static double share_of_full(const struct wn_tasks_report *t, int arm) {
@@ -86,8 +82,8 @@ static void make_scores(const struct wn_tasks_report *t) {
         put_scores(table, t, full, -1);
     }
     for (int keep = t->keeps.n - 1; keep >= 0; keep--) {
-        for (int method = 0; has_keep(t, keep) && method < t->methods.n; method++) {
-            if (!wn_tasks_is_full(t, method)) {
+        for (int method = 0; method < t->methods.n; method++) {
+            if (has_row(t, method, keep)) {
                 put_scores(table, t, wn_tasks_arm(t, method, keep), keep);
             }
         }
@@ -103,7 +99,7 @@ static void put_wins(struct wn_report_table *table, const struct wn_tasks_report
     const int n_columns = t->tasks.n + 1;
     for (int method = 0; method < t->methods.n; method++) {
         const double *own = win + method * n_columns;
-        if (wn_tasks_is_full(t, method)) {
+        if (!has_row(t, method, keep)) {
             continue;
         }
         wn_report_row(table, keep);

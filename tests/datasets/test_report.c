@@ -240,6 +240,35 @@ static void unfinished_tasks(void **state) {
     json_decref(run);
 }
 
+static int count(const char *text, const char *part) {
+    int n = 0;
+    for (; (text = strstr(text, part)) != NULL; text += strlen(part)) {
+        n++;
+    }
+    return n;
+}
+
+/* A method has rows only at the lengths and shares at which it was measured. */
+static void tasks_of_other_lengths(void **state) {
+    (void)state;
+    json_t *run = same_scores(1);
+    json_t *longer = sample("vt", 0, "c", 0.5, 1);
+    assert_int_equal(json_object_set_new(longer, "length", json_integer(2048)), 0);
+    add(run, longer);
+    longer = sample("vt", 0, "d", 0.2, 1);
+    assert_int_equal(json_object_set_new(longer, "length", json_integer(2048)), 0);
+    add(run, longer);
+    char *text = printed(run, WN_REPORT_CSV);
+    /* Scores, and the win scores of a and b, which are alone together. */
+    assert_int_equal(count(text, "\n0.5,\"a\","), 2);
+    assert_int_equal(count(text, "\n0.5,\"b\","), 2);
+    assert_int_equal(count(text, "\n0.5,\"c\","), 1);
+    assert_int_equal(count(text, "\n0.2,\"d\","), 1);
+    assert_int_equal(count(text, "\n0.2,"), 1);
+    free(text);
+    json_decref(run);
+}
+
 /* ---- the others ---- */
 
 static json_t *perplexity(const char *text, const char *method, int budget, double nll) {
@@ -507,6 +536,7 @@ int main(void) {
                                        cmocka_unit_test(tasks),
                                        cmocka_unit_test(tasks_without_spread),
                                        cmocka_unit_test(unfinished_tasks),
+                                       cmocka_unit_test(tasks_of_other_lengths),
                                        cmocka_unit_test(perplexities),
                                        cmocka_unit_test(perplexities_beside_full),
                                        cmocka_unit_test(perplexities_that_are_not_finite),
