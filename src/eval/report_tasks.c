@@ -96,6 +96,10 @@ bool wn_tasks_has(const struct wn_tasks_report *t, int arm) {
     return any;
 }
 
+bool wn_tasks_takes_part(const struct wn_tasks_report *t, int method, int keep) {
+    return !wn_tasks_is_full(t, method) && wn_tasks_has(t, wn_tasks_arm(t, method, keep));
+}
+
 static void choose_samples(struct wn_tasks_report *t) {
     const size_t n = (size_t)t->tasks.n * (size_t)t->samples.n;
     bool some[2] = {false, true};
@@ -168,9 +172,8 @@ struct wn_mean wn_tasks_difference(const struct wn_tasks_report *t, int a, int b
 static int list_players(const struct wn_tasks_report *t, int keep, int *arms) {
     int n = 0;
     for (int method = 0; method < t->methods.n; method++) {
-        const int arm = wn_tasks_arm(t, method, keep);
-        if (!wn_tasks_is_full(t, method) && wn_tasks_has(t, arm)) {
-            arms[n++] = arm;
+        if (wn_tasks_takes_part(t, method, keep)) {
+            arms[n++] = wn_tasks_arm(t, method, keep);
         }
     }
     return n;

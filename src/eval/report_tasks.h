@@ -26,6 +26,8 @@ int wn_tasks_arm(const struct wn_tasks_report *t, int method, int keep);
 bool wn_tasks_is_full(const struct wn_tasks_report *t, int method);
 /* Whether anything was measured of the arm in this mode and length. */
 bool wn_tasks_has(const struct wn_tasks_report *t, int arm);
+/* Whether the method is compared at the share: it is not the full cache, and was measured there. */
+bool wn_tasks_takes_part(const struct wn_tasks_report *t, int method, int keep);
 /* The arm of the full cache; -1: it was not measured. */
 int wn_tasks_full(const struct wn_tasks_report *t);
 /* "question-agnostic, 1024 tokens" and "agnostic-1024" */

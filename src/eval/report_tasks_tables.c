@@ -16,11 +16,6 @@ static bool has_task(const struct wn_tasks_report *t, int task) {
     return any;
 }
 
-/* Whether a method has a row: it is not the full cache, and was measured at the share. */
-static bool has_row(const struct wn_tasks_report *t, int method, int keep) {
-    return !wn_tasks_is_full(t, method) && wn_tasks_has(t, wn_tasks_arm(t, method, keep));
-}
-
 static double share_of_full(const struct wn_tasks_report *t, int arm) {
     const int full = wn_tasks_full(t);
     const double all = full >= 0 ? wn_tasks_overall(t, full).mean : NAN;
@@ -83,7 +78,7 @@ static void make_scores(const struct wn_tasks_report *t) {
     }
     for (int keep = t->keeps.n - 1; keep >= 0; keep--) {
         for (int method = 0; method < t->methods.n; method++) {
-            if (has_row(t, method, keep)) {
+            if (wn_tasks_takes_part(t, method, keep)) {
                 put_scores(table, t, wn_tasks_arm(t, method, keep), keep);
             }
         }
@@ -99,7 +94,7 @@ static void put_wins(struct wn_report_table *table, const struct wn_tasks_report
     const int n_columns = t->tasks.n + 1;
     for (int method = 0; method < t->methods.n; method++) {
         const double *own = win + method * n_columns;
-        if (!has_row(t, method, keep)) {
+        if (!wn_tasks_takes_part(t, method, keep)) {
             continue;
         }
         wn_report_row(table, keep);
@@ -111,7 +106,7 @@ static void put_wins(struct wn_report_table *table, const struct wn_tasks_report
             }
         }
         wn_report_number(table, own[t->tasks.n]);
-        wn_report_number(table, isnan(own[t->tasks.n]) ? 0 : n_samples);
+        wn_report_number(table, n_samples);
     }
 }
 
